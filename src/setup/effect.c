@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -30,6 +31,16 @@ void effect_show_made(const struct made *m)
         const json_t *o = json_array_get(m->list, i);
         talk_line("  %s %s\n", made_kind_name(made_kind_of(o)), js_text(o, "name"));
     }
+}
+
+/* Decides about each effect before it is made. Returns 1 if it is to be made, 0 if a dry run only
+ * reports it, -1 after a request to end setup. */
+static int effect_begin(const struct effects *x, struct err *e)
+{
+    if (interrupt_check(e) < 0)
+        return -1;
+    fault_point("setup.step");
+    return !x->dry;
 }
 
 /* ---- directories and files ---- */
@@ -76,7 +87,8 @@ int effect_dir(struct effects *x, const char *path, mode_t mode, bool ours, stru
         if (effect_dir(x, parent, 0755, false, e) < 0)
             return -1;
     }
-    if (interrupt_check(e) < 0 || (!x->dry && make_dir(x, path, mode, ours, e) < 0))
+    int go = effect_begin(x, e);
+    if (go < 0 || (go && make_dir(x, path, mode, ours, e) < 0))
         return -1;
     talk_line("%s directory %s (mode %04o%s%s)\n", x->dry ? "would make" : "made", path,
               (unsigned)mode, ours ? ", of user " : "", ours ? x->user : "");
@@ -156,10 +168,11 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
         return 0;
     }
     effect_digest(text, strlen(text), sum);
-    if (interrupt_check(e) < 0)
+    int go = effect_begin(x, e);
+    if (go < 0)
         return -1;
-    if (!x->dry && (made_note(&x->made, MADE_FILE, path, sum, NULL, e) < 0 ||
-                    effect_write_file(x, place, path, text, mode, ours, e) < 0)) {
+    if (go && (made_note(&x->made, MADE_FILE, path, sum, NULL, e) < 0 ||
+               effect_write_file(x, place, path, text, mode, ours, e) < 0)) {
         made_drop(&x->made, MADE_FILE, path);
         return -1;
     }
@@ -219,10 +232,11 @@ int effect_sql(struct effects *x, const char *sql, const char *shown, const char
                struct err *e)
 {
     shown = shown ? shown : sql;
-    if (interrupt_check(e) < 0)
+    int go = effect_begin(x, e);
+    if (go < 0)
         return -1;
-    if (!x->dry && ((undo && made_note(&x->made, MADE_STATEMENT, shown, NULL, undo, e) < 0) ||
-                    db_exec(x->db, sql, e) < 0))
+    if (go && ((undo && made_note(&x->made, MADE_STATEMENT, shown, NULL, undo, e) < 0) ||
+               db_exec(x->db, sql, e) < 0))
         return err_step(e, "%s", shown);
     fault_point("setup.done");
     talk_line("%s %s\n", x->dry ? "would run" : "ran", shown);
@@ -303,45 +317,85 @@ int effect_setting(struct effects *x, const char *sql, struct err *e)
 
 /* ---- programs ---- */
 
-/* Waits for a program and returns its exit status, or -1. A request to end setup is passed on to
- * the program, because the terminal's keys do not reach each of them. */
-static int effect_wait_for(pid_t pid, const char *what, struct err *e)
+/* Waits until a program has ended or a request to end setup comes. Returns true after a request. */
+static bool effect_attend(pid_t pid)
+{
+    SCOPED(file_close) int fd = pidfd_open(pid, 0);
+    fault_point("setup.step");
+    if (fd >= 0)
+        interrupt_wait(fd);
+    return interrupt_came();
+}
+
+/* Returns the exit status of a program, for which it waits, or -1. */
+static int effect_status(pid_t pid, const char *what, struct err *e)
 {
     int status = 0;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return err_sys(e, errno, "cannot wait for %s", what);
-        else if (interrupt_came())
-            kill(pid, SIGTERM);
-    if (status != 0 && interrupt_check(e) < 0)
-        return -1;
+    fault_point("setup.step");
     if (!WIFEXITED(status))
         return err_set(e, ERR_SYSTEM, 0, "%s was ended by signal %d", what, WTERMSIG(status));
     return WEXITSTATUS(status);
 }
 
-int effect_run(struct effects *x, const char *const *argv, struct err *e)
+/* Waits for a program and returns its exit status, or -1. A request to end setup is passed on to
+ * the program, because the terminal's keys do not reach each of them. */
+static int effect_wait_for(pid_t pid, const char *what, struct err *e)
+{
+    if (effect_attend(pid))
+        kill(pid, SIGTERM);
+    int rc = effect_status(pid, what, e);
+    if (rc == 0 || !interrupt_came())
+        return rc;
+    err_clear(e);
+    return interrupt_check(e);
+}
+
+/* Starts a system program and returns its process; 0 in a dry run, -1 on error. `own`: it gets a
+ * session of its own, so that the terminal's keys do not reach it. */
+static pid_t effect_start(const struct effects *x, const char *const *argv, bool own, struct err *e)
 {
     SCOPED(buf_free) struct buf command = {0};
-    if (interrupt_check(e) < 0)
-        return -1;
     buf_shell(&command, argv[0]);
     for (size_t i = 1; argv[i]; i++) {
         buf_addc(&command, ' ');
         buf_shell(&command, argv[i]);
     }
     talk_line("%s %s\n", x->dry ? "would run" : "running", command.p);
-    if (x->dry)
-        return 0;
-    pid_t pid = fork();
+    pid_t pid = x->dry ? 0 : fork();
     if (pid < 0)
         return err_sys(e, errno, "cannot start %s", argv[0]);
-    if (pid == 0) {
-        execvp(argv[0], (char *const *)(uintptr_t)argv);
+    if (pid == 0 && !x->dry) {
+        if (!own || setsid() >= 0)
+            execvp(argv[0], (char *const *)(uintptr_t)argv);
         _exit(127);
     }
-    int rc = effect_wait_for(pid, argv[0], e);
-    return rc == 127 ? err_set(e, ERR_SYSTEM, 0, "cannot start %s", argv[0]) : rc;
+    return pid;
+}
+
+static int effect_started(int rc, const char *what, struct err *e)
+{
+    return rc == 127 ? err_set(e, ERR_SYSTEM, 0, "cannot start %s", what) : rc;
+}
+
+int effect_run(struct effects *x, const char *const *argv, struct err *e)
+{
+    if (effect_begin(x, e) < 0)
+        return -1;
+    pid_t pid = effect_start(x, argv, false, e);
+    return pid <= 0 ? (int)pid : effect_started(effect_wait_for(pid, argv[0], e), argv[0], e);
+}
+
+int effect_run_whole(struct effects *x, const char *const *argv, const char *notice, struct err *e)
+{
+    pid_t pid = effect_start(x, argv, true, e);
+    if (pid <= 0)
+        return (int)pid;
+    if (effect_attend(pid))
+        talk_say("%s\n", notice);
+    return effect_started(effect_status(pid, argv[0], e), argv[0], e);
 }
 
 int effect_read(const char *const *argv, size_t limit, struct buf *out, struct err *e)
@@ -393,7 +447,7 @@ int effect_keeper(struct effects *x, const char *config, const char *const *opti
 {
     const char *argv[16] = {"worldkeeper", "--config", config};
     SCOPED(buf_free) struct buf command = {0};
-    if (interrupt_check(e) < 0)
+    if (effect_begin(x, e) < 0)
         return -1;
     buf_adds(&command, "worldkeeper --config ");
     buf_shell(&command, config);

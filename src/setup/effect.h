@@ -46,6 +46,9 @@ int effect_setting(struct effects *x, const char *sql, struct err *e);
 char *effect_setting_value(struct db *db, const char *setting, struct err *e);
 /* Runs a system program and waits. Returns its exit status, or -1. argv[0] is searched in PATH. */
 int effect_run(struct effects *x, const char *const *argv, struct err *e);
+/* The same for a program that a request to end neither prevents nor ends. After a request, `notice`
+ * is printed once and the wait continues. */
+int effect_run_whole(struct effects *x, const char *const *argv, const char *notice, struct err *e);
 /* Records a file that another program made for us, as if setup had made it. */
 int effect_adopt(struct effects *x, const char *path, struct err *e);
 /* Removes a file whose text has this SHA-256. Returns 1 if the file was removed or does not

@@ -19,6 +19,7 @@
 #define LOCK_WAIT 10000          /* ms to wait for writing statements to end */
 #define SERVER_PATIENCE 300000   /* ms until the server answers again */
 #define FOLLOWED_PATIENCE 180000 /* ms until the worlds are up and followed */
+#define PAUSE 100                /* ms between two questions to the server or a world */
 #define OPTION_FILE_MAX (1u << 16)
 
 bool restart_needed(const struct world *w)
@@ -219,28 +220,55 @@ static void restart_dump(void *arg, const char *path, const struct config *cfg,
         return;
     l->rc = effect_keeper(&l->s->x, path, options, l->e);
     if (l->rc > 0)
-        l->rc = err_set(l->e, ERR_SYSTEM, 0,
-                        "the server was not restarted: the dump of world %s failed", cfg->name);
+        l->rc = err_set(l->e, ERR_SYSTEM, 0, "the dump of world %s failed", cfg->name);
 }
 
-/* Blocks all writes and makes the last dumps. Afterwards this session holds the lock until the
- * server ends the session. A lock on the tables alone would not suffice: a writer that waits for it
- * blocks every later reader, including the dump. */
-static int last_dumps(struct setup *s, struct err *e)
+/* Makes statements fail that wait for the lock of this session or come later. MariaDB ends the
+ * newest sessions first when it stops: it would release the lock and execute waiting statements of
+ * older sessions. read_only is checked again after the wait. */
+static int refuse_writes(struct setup *s, struct err *e)
 {
-    struct err ignored = {0};
+    SCOPED(xfree) char *before = db_one(s->db, "SELECT @@GLOBAL.read_only", e);
+    if (!before || strcmp(before, "0") != 0)
+        return before ? 0 : -1;
+    if (effect_sql(&s->x, "SET GLOBAL read_only=ON;", NULL, NULL, e) < 0)
+        return -1;
+    s->writes_refused = !s->x.dry;
+    return 0;
+}
+
+/* Ends the lock. Returns false if the session, and so the server's process, has ended. */
+static bool allow_writes(struct setup *s)
+{
+    return s->db && db_exec(s->db, "UNLOCK TABLES", NULL) == 0 &&
+           (!s->writes_refused || db_exec(s->db, "SET GLOBAL read_only=OFF", NULL) == 0);
+}
+
+/* Blocks all writes and makes the last dumps. A lock on the tables alone would not suffice: a
+ * writer that waits for it blocks every later reader, including the dump. */
+static int lock_and_dump(struct setup *s, struct err *e)
+{
     struct last l = {.s = s, .e = e};
     SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
     if ((!s->x.dry && db_lock_wait(s->db, LOCK_WAIT, e) < 0) ||
         effect_sql(&s->x, "FLUSH TABLES WITH READ LOCK;", NULL, NULL, e) < 0)
-        return err_step(e, "the server was not restarted");
+        return -1;
     if (!s->x.dry && worlds_each(dir, restart_dump, &l, e) < 0)
-        l.rc = -1;
+        return -1;
     for (size_t i = 0; s->x.dry && i < s->world_count; i++) /* a dry run wrote no configs */
         restart_dump(&l, s->worlds[i]->config_path, s->worlds[i]->cfg, NULL);
-    if (l.rc < 0 && !s->x.dry)
-        db_exec(s->db, "UNLOCK TABLES", &ignored);
-    return l.rc;
+    return l.rc < 0 ? -1 : refuse_writes(s, e);
+}
+
+/* Afterwards this session holds the lock until the server ends the session; after an error the lock
+ * is released. */
+static int last_dumps(struct setup *s, struct err *e)
+{
+    if (lock_and_dump(s, e) == 0)
+        return 0;
+    if (!s->x.dry)
+        allow_writes(s);
+    return err_step(e, "the server was not restarted");
 }
 
 /* ---- the restart ---- */
@@ -249,20 +277,24 @@ static int wait_for_server(struct setup *s, struct err *e)
 {
     mono_t end = mono_add(clock_mono(), SERVER_PATIENCE);
     while (setup_reconnect(s, e) < 0) {
-        if (interrupt_check(e) < 0)
-            return -1;
         if (mono_reached(clock_mono(), end))
             return err_step(e, "the server does not answer after its restart");
         err_clear(e);
-        usleep(100000);
+        if (interrupt_pause(PAUSE, e) < 0)
+            return -1;
     }
     return 0;
 }
 
+/* A request to end waits for systemctl, because the end of this session would unlock the tables
+ * before the server has stopped, and because a server that does not start must be taken back. */
 static int restart_restart(struct setup *s, const char *service, struct err *e)
 {
     const char *const argv[] = {"systemctl", "restart", service, NULL};
-    int rc = effect_run(&s->x, argv, e);
+    int rc = effect_run_whole(&s->x, argv,
+                              "\nInterrupted. Setup ends when systemctl has restarted the server, "
+                              "because rows could be lost before. A second Ctrl+C ends it at once.",
+                              e);
     if (rc > 0)
         err_set(e, ERR_SYSTEM, 0, "systemctl restart %s failed with exit status %d", service, rc);
     return rc ? -1 : s->x.dry ? 0 : wait_for_server(s, e);
@@ -273,8 +305,6 @@ static int wait_for_worlds(struct setup *s, mono_t begun, bool followed, struct 
     mono_t end = mono_add(clock_mono(), FOLLOWED_PATIENCE);
     for (size_t i = 0; i < s->world_count;) {
         const struct config *cfg = s->worlds[i]->cfg;
-        if (interrupt_check(e) < 0)
-            return -1;
         if (has_sentinel(s, cfg) && world_is(cfg, "UP") && (!followed || is_followed(cfg))) {
             talk_say("world %s is up again%s, %.1f s after the restart began\n", cfg->name,
                      followed ? ", and its journal is followed" : "",
@@ -286,8 +316,8 @@ static int wait_for_worlds(struct setup *s, mono_t begun, bool followed, struct 
                 "the server was restarted, and world %s is not up, or its journal is not followed",
                 cfg->name);
             return err_hint(e, "worldkeeper --world %s --status says why", cfg->name);
-        } else {
-            usleep(100000);
+        } else if (interrupt_pause(PAUSE, e) < 0) {
+            return -1;
         }
     }
     return 0;
@@ -313,13 +343,30 @@ static int restart_take_back(struct setup *s, const char *service, struct err *e
         first = first ? first : w;
     }
     mono_t begun = clock_mono();
-    if (restart_restart(s, service, &again) < 0 || wait_for_worlds(s, begun, false, &again) < 0)
+    bool waited =
+        restart_restart(s, service, &again) == 0 && wait_for_worlds(s, begun, false, &again) == 0;
+    if (!waited && again.cls != ERR_ABORTED)
         return err_step(e, "%s", again.text);
-    err_set(e, ERR_SYSTEM, 0, "the server did not start with %s, which was %s",
+    err_set(e, ERR_SYSTEM, 0, "the server did not start with %s, which was %s%s",
             first ? first->server_file : "the new options",
             removed ? "removed again; the server runs without it"
-                    : "not removed; a second start succeeded");
+                    : "not removed; a second start succeeded",
+            waited ? "" : ", and setup did not wait for its worlds, because it was interrupted");
     return err_hint(e, "journalctl -u %s says why", service);
+}
+
+static int restart_failed(struct setup *s, const char *service, struct err *e)
+{
+    /* The option files are not the cause if the server never ended. */
+    return allow_writes(s) ? err_step(e, "the server was not restarted")
+                           : restart_take_back(s, service, e);
+}
+
+static int restart_interrupted(const char *service, struct err *e)
+{
+    err_step(e, "the server was restarted, and setup did not wait until its worlds are up again");
+    return err_hint(e, "worldkeeper --status shows them; systemctl status %s shows the server",
+                    service);
 }
 
 int restart_server(struct setup *s, struct err *e)
@@ -343,15 +390,9 @@ int restart_server(struct setup *s, struct err *e)
         return -1;
     mono_t begun = clock_mono();
     int rc = restart_restart(s, service, e);
-    if (rc < 0 && interrupt_came()) {
-        err_step(e, "during the restart of the server");
-        return err_hint(e, "systemctl status %s says whether the server runs", service);
-    }
-    if (rc < 0)
-        /* If UNLOCK TABLES succeeds, the server never ended, so its option files are not the
-         * cause. */
-        return s->x.dry || (s->db && db_exec(s->db, "UNLOCK TABLES", NULL) == 0)
-                   ? -1
-                   : restart_take_back(s, service, e);
-    return s->x.dry ? 0 : wait_for_worlds(s, begun, true, e);
+    if (rc < 0 && e->cls != ERR_ABORTED)
+        return restart_failed(s, service, e);
+    if (rc == 0 && !s->x.dry)
+        rc = wait_for_worlds(s, begun, true, e);
+    return rc < 0 && e->cls == ERR_ABORTED ? restart_interrupted(service, e) : rc;
 }

@@ -2,7 +2,8 @@
  *
  * The restart empties all MEMORY tables of the server. So each schema that has some must belong to
  * a world that is up. All writes are blocked from the last dump until the server stops, so that
- * this dump has everything that was acknowledged before. */
+ * this dump has everything that was acknowledged before. Exception: on MariaDB a statement of a
+ * session with the privilege READ ONLY ADMIN that waits for the lock may still be executed. */
 #ifndef WK_SETUP_RESTART_H
 #define WK_SETUP_RESTART_H
 

@@ -39,6 +39,7 @@ struct setup {
     bool systemd;
 
     bool restart_known;    /* it was asked, or answered by option, and can be done */
+    bool writes_refused;   /* by read_only, which was off, until the server's restart */
     bool journal_declined; /* the privileges that a journal needs */
     struct world **worlds; /* whose steps are done, but for what setup_finish() does */
     size_t world_count;

@@ -361,8 +361,7 @@ static int start_service(struct world *w, struct err *e)
             err_set(e, ERR_SYSTEM, 0, "%s does not report the world as up", unit);
             return err_hint(e, "journalctl -u %s says why", unit);
         }
-        sleep(1);
-        rc = interrupt_check(e);
+        rc = interrupt_pause(1000, e);
     }
     return rc;
 }

@@ -1,6 +1,7 @@
 """Tests of worldkeeper-setup: the dialog, what it creates, repeated runs, undo, and what a failure leaves behind."""
 import contextlib
 import glob
+import itertools
 import json
 import os
 import re
@@ -704,27 +705,34 @@ NO_LOG = "--log-bin-trust-function-creators=0", *(["--skip-log-bin"] if MYSQL el
 class Game:
     """Writes rows continuously and records which were acknowledged."""
 
+    SESSIONS = 4
+
     def __init__(self, server):
         self.server, self.acknowledged, self.over = server, [], threading.Event()
+        server.account("player", ["galaxy"], server_rights="USAGE")
         self.next = server.value("SELECT MAX(id) FROM galaxy.fleet") + 1
-        self.thread = threading.Thread(target=self.play)
+        self.threads = [threading.Thread(target=self.play, args=(i,)) for i in range(self.SESSIONS)]
 
     def __enter__(self):
-        self.thread.start()
+        for thread in self.threads:
+            thread.start()
         return self
 
     def __exit__(self, *_):
         self.over.set()
-        self.thread.join()
+        for thread in self.threads:
+            thread.join()
 
-    def play(self):
+    def play(self, i):
+        row = self.next + i
         while not self.over.is_set():
-            with contextlib.suppress(pymysql.err.Error, OSError), contextlib.closing(self.server.admin("galaxy")) as con:
+            with contextlib.suppress(pymysql.err.Error, OSError), contextlib.closing(
+                    self.server.admin("galaxy", user="player", password=CANARY)) as con:
                 while not self.over.is_set():
-                    self.next += 1
-                    con.cursor().execute(f"INSERT INTO fleet (id) VALUES ({self.next})")
-                    self.acknowledged.append((time.time(), self.next))
-                    time.sleep(0.001)
+                    row += self.SESSIONS
+                    con.cursor().execute(f"INSERT INTO fleet (id) VALUES ({row})")
+                    self.acknowledged.append((time.time(), row))
+                    time.sleep(0.005)
             time.sleep(0.05)
 
 
@@ -745,6 +753,105 @@ def test_the_server_is_restarted_for_its_log(galaxy, make_machine):
     before = {n for when, n in game.acknowledged if when < server.ended}
     assert before and before <= kept, sorted(before - kept)[:9]
     assert machine.run("--yes").returncode == 0 and machine.calls()[-1] == "restart mariadb"
+
+
+class InterruptedRestart:
+    """Runs of setup that restart the server and are interrupted at one point each: at the n-th step of setup, which is stopped
+    there, or at a stage of the service's restart."""
+
+    def __init__(self, machine, key):
+        self.machine, self.server, self.key = machine, machine.server, key
+
+    def begin_without_log(self):
+        """Restarts the server without the options that setup wrote, and waits for the world."""
+        for path in glob.glob(self.machine.path("etc/mysql/*/90-worldkeeper-*.cnf")):
+            os.unlink(path)
+        if self.server.value("SELECT @@log_bin"):
+            self.server.stop()
+            self.machine.begin_service("mariadb")
+        self.wait_up()
+
+    def status(self):
+        return json.loads(self.machine.keeper("galaxy", "--status", "--json").stdout)
+
+    def wait_up(self):
+        wait_for(lambda: self.server.sql("SHOW TABLES FROM galaxy LIKE 'worldkeeper_sentinel'")
+                 and self.server.value("SELECT COUNT(*) FROM galaxy.worldkeeper_sentinel") == 1
+                 and self.status()["state"] == "UP", lambda: f"the world to be up: {self.status()}")
+
+    def interrupt(self, point):
+        """Returns the run's screen, and whether it came to the point."""
+        step, reached = isinstance(point, int), threading.Event()
+        more = {"WORLDKEEPER_FAULT": f"setup.step#{point}=stop"} if step else {}
+        screen = self.machine.screen("--yes", "--restart-server", **more)
+
+        def at_stage(stage):
+            if stage == point and not reached.is_set():
+                reached.set()
+                screen.interrupt(self.key)
+                with contextlib.suppress(AssertionError):  # a setup that ends too early lets the game write
+                    wait_for(screen.ended, "setup to end", 1)
+                    time.sleep(0.5)
+        self.machine.at_stage = at_stage
+        try:
+            if step and screen.read_until_stopped():
+                reached.set()
+                screen.interrupt(self.key, stopped=True)
+                os.kill(screen.pid, signal.SIGCONT)
+            screen.end()
+        finally:
+            if screen.rc is None:
+                screen.kill()
+        wait_for(lambda: not self.machine.is_restarting(), "the service to be restarted")
+        return screen, reached.is_set()
+
+    def assert_played_on(self, game, since):
+        """Asserts that the game can write, and that no row that the server acknowledged before its end is lost."""
+        count = len(game.acknowledged)
+        wait_for(lambda: len(game.acknowledged) > count, "the game to write")
+        self.wait_up()
+        kept = {r[0] for r in self.server.sql("SELECT id FROM galaxy.fleet")}
+        before = {n for when, n in game.acknowledged[since:] if when < self.server.ended}
+        assert before <= kept, sorted(before - kept)[:9]
+
+    def assert_said(self, screen, restarted):
+        """Asserts that setup said what was done, and whether the server was restarted."""
+        if screen.rc == 0:
+            assert restarted and "its journal is followed" in screen.text, screen.text
+            return
+        assert screen.rc == 1 and re.search("Done so far.*worldkeeper-setup: ", screen.text, re.S), screen.text
+        assert ("the server was not restarted: interrupted" in screen.text) == (
+            not restarted and "== restart of the server" in screen.text), screen.text
+        assert not restarted or re.search("the server was restarted|is up again|the server did not start with", screen.text), screen.text
+
+
+@pytest.mark.slow
+@pytest.mark.each_server
+@pytest.mark.parametrize("key, fails", [("\x03", 0), (signal.SIGTERM, 0), ("\x03", 1)], ids=["ctrl-c", "sigterm", "no-start"])
+def test_an_interrupted_restart(galaxy, make_machine, key, fails):
+    """Ctrl+C or SIGTERM at each step and each stage of the restart, also of a server that does not start with the new options:
+    setup says whether the server was restarted, the game can write, no acknowledged row is lost, the server runs, and the
+    next run restarts it if that is left to do."""
+    server = galaxy(*NO_LOG)
+    machine = make_machine(server)
+    machine.service("mariadb")
+    assert (done := machine.run("--yes", "--no-server-file")).returncode in (0, 1), done
+    one = InterruptedRestart(machine, key)
+    for point in itertools.chain(machine.STAGES, range(1, 100)):
+        one.begin_without_log()
+        machine.fails, before = fails, machine.restarts
+        with Game(server) as game:
+            screen, reached = one.interrupt(point)
+            one.assert_said(screen, machine.restarts > before)
+            one.assert_played_on(game, 0)
+            machine.fails, since = 0, len(game.acknowledged)
+            done = machine.run("--yes", "--restart-server")
+            assert done.returncode == 0 and server.value("SELECT @@log_bin") == 1, done
+            one.assert_played_on(game, since)
+        assert one.status()["journal"]["state"] == "following", one.status()
+        if not reached:
+            break
+    assert isinstance(point, int) and point > 5, point
 
 
 @pytest.mark.each_server

@@ -31,6 +31,7 @@ enable)
     echo $! >"$FAKE/$world.pid"
     ;;
 restart)
+    rm -f "$FAKE/restarted" # of a call that was ended; what it asked for is done all the same, as by systemd
     : >"$FAKE/restart"
     while [ ! -e "$FAKE/restarted" ]; do sleep 0.05; done
     rc=$(cat "$FAKE/restarted")
@@ -95,6 +96,32 @@ class Screen:
         os.close(self.fd)
         return self.rc
 
+    def read_until_stopped(self):
+        """Reads until the program is stopped, and returns True; False if it ended before."""
+        while True:
+            with contextlib.suppress(OSError):
+                if select.select([self.fd], [], [], 0.02)[0]:
+                    self.text += os.read(self.fd, 65536).decode("utf-8", "replace").replace("\r\n", "\n")
+            state = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if state:
+                return state.si_code == os.CLD_STOPPED
+
+    def interrupt(self, key, stopped=False):
+        """Types Ctrl+C (key \\x03), or sends a signal. A stopped program gets it before this returns."""
+        if key != "\x03":
+            os.kill(self.pid, key)
+            return
+        os.write(self.fd, key.encode())
+        while stopped:  # the terminal sends the signal in its own time
+            with open(f"/proc/{self.pid}/status") as f:
+                if int(re.search("ShdPnd:\\s*(\\w+)", f.read())[1], 16) & 1 << signal.SIGINT - 1:
+                    return
+
+    def ended(self):
+        with contextlib.suppress(ChildProcessError):
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        return True
+
     def kill(self):
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(self.pid, signal.SIGKILL)
@@ -129,29 +156,52 @@ class Machine:
                 f.write(SYSTEMCTL)
             os.chmod(path, 0o755)
 
-    def service(self, name, fails=0):
-        """Makes the server a service of this machine: systemctl restart ends it and starts it with the options of its files.
-        The first `fails` starts fail, as with an unknown option."""
+    STAGES = "asked", "stopped", "started"  # of a restart of the service
+    restarts, fails = 0, 0
+
+    def at_stage(self, stage):
+        """Called at each stage of a restart, in the thread of the service."""
+
+    def is_restarting(self):
+        return self.busy or os.path.exists(os.path.join(self.fake, "restart"))
+
+    busy = False
+
+    def begin_service(self, name, *options):
+        """Says that the server's present process is the service's."""
+        if self.server.process is None:
+            self.server.start(*self.options(), *options)
         with open(os.path.join(self.server.datadir, "pid")) as f:
             proc = os.path.join(self.root, "proc", f.read().strip())
         os.makedirs(proc)
         with open(os.path.join(proc, "cgroup"), "w") as f:
             f.write(f"0::/system.slice/{name}.service\n")
+
+    def service(self, name, fails=0):
+        """Makes the server a service of this machine: systemctl restart ends it and starts it with the options of its files.
+        The first `fails` starts fail, as with an unknown option."""
+        self.begin_service(name)
+        self.fails = fails
         wanted, answer = os.path.join(self.fake, "restart"), os.path.join(self.fake, "restarted")
 
         def restart():
-            nonlocal fails
             while not self.over.wait(0.05):
                 if not os.path.exists(wanted):
                     continue
+                self.busy = True
                 os.unlink(wanted)
+                self.at_stage("asked")
                 self.server.stop()
-                if not fails:
-                    self.server.start(*self.options())
+                self.restarts += 1
+                self.at_stage("stopped")
+                if not self.fails:
+                    self.begin_service(name)
+                self.at_stage("started")
                 with open(answer + ".new", "w") as f:
-                    f.write(f"{int(bool(fails))}")
-                fails = max(fails - 1, 0)
+                    f.write(f"{int(bool(self.fails))}")
+                self.fails = max(self.fails - 1, 0)
                 os.rename(answer + ".new", answer)
+                self.busy = False
             while self.server.process and self.server.process.poll() is None:
                 time.sleep(0.2)  # the server ends with the thread that started it
         threading.Thread(target=restart, daemon=True).start()
