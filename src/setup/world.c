@@ -84,8 +84,7 @@ static int take_config(struct world *w, struct err *e)
                 w->schema->name);
         return err_hint(e, "worldkeeper-setup --name NAME names another world");
     }
-    talk_say("%s is there: what it says stays, what is missing beside it is added.\n",
-             w->config_path);
+    talk_say("%s exists: its values are kept, and what is missing is added.\n", w->config_path);
     return account_of(w->s, w->cfg, &w->account, e);
 }
 
@@ -175,19 +174,19 @@ static int ask_server_file(struct world *w, struct err *e)
         restart |= w->options.list[i].restart;
     }
     if (restart)
-        talk_say("A binary log begins with a restart of the server, which empties all MEMORY "
+        talk_say("The binary log starts with a restart of the server, which empties all MEMORY "
                  "tables. That is harmless once the world is supervised and has its first dump: "
                  "the world is then restored automatically. Until the restart there is no "
                  "journal.\n");
     if (!w->server_file) {
-        talk_say("The server's option files are not on this machine, or not where Debian has them: "
-                 "write these lines there yourself.\n");
+        talk_say("The server's option files were not found on this machine: add these lines to "
+                 "them yourself.\n");
         return 0;
     }
     SCOPED(xfree) char *question = xasprintf("Write them to %s?", w->server_file);
     w->write_server_file = access(w->server_file, F_OK) == 0;
     if (w->write_server_file)
-        talk_say("%s is there: an earlier run wrote it.\n", w->server_file);
+        talk_say("%s exists: an earlier run wrote it.\n", w->server_file);
     else if (talk_yes(question, true, &w->write_server_file, e) < 0)
         return -1;
     return restart_ask(w, e);

@@ -848,7 +848,7 @@ def test_an_interrupted_restart(galaxy, make_machine, key, fails):
             done = machine.run("--yes", "--restart-server")
             assert done.returncode == 0 and server.value("SELECT @@log_bin") == 1, done
             one.assert_played_on(game, since)
-        assert one.status()["journal"]["state"] == "following", one.status()
+        wait_for(lambda: one.status()["journal"]["state"] == "following", lambda: f"the journal to be followed: {one.status()}")
         if not reached:
             break
     assert isinstance(point, int) and point > 5, point
