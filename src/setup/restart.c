@@ -231,7 +231,7 @@ static int refuse_writes(struct setup *s, struct err *e)
     SCOPED(xfree) char *before = db_one(s->db, "SELECT @@GLOBAL.read_only", e);
     if (!before || strcmp(before, "0") != 0)
         return before ? 0 : -1;
-    if (effect_sql(&s->x, "SET GLOBAL read_only=ON;", NULL, NULL, e) < 0)
+    if (effect_sql(&s->x, "SET @@GLOBAL.read_only=ON;", NULL, NULL, e) < 0)
         return -1;
     s->writes_refused = !s->x.dry;
     return 0;
@@ -241,7 +241,7 @@ static int refuse_writes(struct setup *s, struct err *e)
 static bool allow_writes(struct setup *s)
 {
     return s->db && db_exec(s->db, "UNLOCK TABLES", NULL) == 0 &&
-           (!s->writes_refused || db_exec(s->db, "SET GLOBAL read_only=OFF", NULL) == 0);
+           (!s->writes_refused || db_exec(s->db, "SET @@GLOBAL.read_only=OFF", NULL) == 0);
 }
 
 /* Blocks all writes and makes the last dumps. A lock on the tables alone would not suffice: a
