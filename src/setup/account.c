@@ -183,8 +183,8 @@ int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
         if (is_wide(g) && (!asked || strcmp(asked, g->lost) != 0)) {
             free(asked);
             asked = xstrdup(g->lost);
-            talk_say("On the whole server, for: %.*s. Without: %s.\n", (int)strcspn(g->why, "\n"),
-                     g->why, g->lost);
+            talk_say("For the whole server. Reason: %.*s. Without: %s.\n",
+                     (int)strcspn(g->why, "\n"), g->why, g->lost);
             grant = !s->own_schema_only;
             if (grant && ask_together(n, i, &grant, e) < 0)
                 return -1;

@@ -207,7 +207,7 @@ static void log_options(const struct draft_server *s, struct draft_options *out)
     if (!s->trusts && s->makes_code)
         setup_draft_option(
             out,
-            "with a binary log, restores can make triggers and functions only with this (1419)",
+            "without it, restores with a binary log fail at triggers and functions (error 1419)",
             xstrdup("log_bin_trust_function_creators = 1"), NULL, false);
 }
 

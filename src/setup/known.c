@@ -59,9 +59,10 @@ void known_say(struct world *w)
         talk_say("Not yet, and in worldkeeper-offsite(7):\n  the loss of this machine's disk "
                  "([offsite] url)\n");
     if (!config_any_channel(w->cfg))
-        talk_say("No alert is sent when it is lost: configure [alert.smtp] or [alert.webhook] in "
-                 "%s\n",
-                 w->config_path);
+        talk_say(
+            "No alert is sent when the world is lost: configure [alert.smtp] or [alert.webhook] in "
+            "%s\n",
+            w->config_path);
     talk_line(
         "\nWorth knowing:\n"
         "  worldkeeper --world %s --status       what it does now\n"
