@@ -192,7 +192,7 @@ static void log_options(const struct draft_server *s, struct draft_options *out)
     if (held && s->held == 0) {
         int64_t keep = HELD_DAYS * (days ? 1 : INT64_C(86400));
         SCOPED(xfree) char *now = xasprintf("%s=%" PRId64, held, keep);
-        setup_draft_option(out, "the binary log is never deleted: it would fill the disk",
+        setup_draft_option(out, "without it, the binary log is never deleted and fills the disk",
                            xasprintf("%s = %" PRId64, held, keep), draft_global(now, s->logs),
                            false);
     }
