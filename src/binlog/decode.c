@@ -28,9 +28,11 @@ struct seen {
  * server then maps each of them in each of its statements. MAPS_MAX limits the memory for a
  * server that names tables without end. */
 #define MAPS_MAX ((size_t)1 << 18)
+#define MAP_SLOTS 4096u
 struct map {
     uint64_t id;
     struct seen *seen; /* NULL if its rows are not needed */
+    uint32_t next;     /* 1 + the index of the previous map in the same slot; 0: none */
 };
 
 struct decode {
@@ -43,6 +45,9 @@ struct decode {
     uint64_t unknown_names[UNKNOWN_NAMES];
     struct map *maps; /* in the order of their arrival */
     size_t map_count, map_room;
+    /* 1 + the index of the last map whose id has this value modulo MAP_SLOTS; 0: none. A statement
+     * can change rows of many tables in turn, with an event for each row. */
+    uint32_t map_slots[MAP_SLOTS];
     change_fn *fn;
     void *arg;
     bool rows, markers;
@@ -82,9 +87,9 @@ static int decode_gap(struct decode *d, const char *fmt, ...)
 
 static const struct map *find_map(const struct decode *d, uint64_t id)
 {
-    for (size_t i = d->map_count; i-- > 0;)
-        if (d->maps[i].id == id)
-            return &d->maps[i];
+    for (uint32_t at = d->map_slots[id % MAP_SLOTS]; at; at = d->maps[at - 1].next)
+        if (d->maps[at - 1].id == id)
+            return &d->maps[at - 1];
     return NULL;
 }
 
@@ -92,13 +97,22 @@ static const struct map *find_map(const struct decode *d, uint64_t id)
  * gap. */
 static void put_map(struct decode *d, uint64_t id, struct seen *seen)
 {
+    uint32_t *slot = &d->map_slots[id % MAP_SLOTS];
     if (d->map_count == MAPS_MAX)
         return;
     if (d->map_count == d->map_room) {
         d->map_room = d->map_room ? 2 * d->map_room : 64;
         d->maps = xrealloc(d->maps, d->map_room * sizeof *d->maps);
     }
-    d->maps[d->map_count++] = (struct map){id, seen};
+    d->maps[d->map_count++] = (struct map){id, seen, *slot};
+    *slot = (uint32_t)d->map_count;
+}
+
+static void forget_maps(struct decode *d)
+{
+    for (size_t i = 0; i < d->map_count; i++)
+        d->map_slots[d->maps[i].id % MAP_SLOTS] = 0;
+    d->map_count = 0;
 }
 
 /* ---- tables ---- */
@@ -127,7 +141,7 @@ static void forget_tables(struct decode *d)
     free(d->seen);
     d->seen = NULL;
     d->count = 0;
-    d->map_count = 0;
+    forget_maps(d);
 }
 
 void decode_tables(struct decode *d)
@@ -288,7 +302,7 @@ static int take_rows(struct decode *d, const struct event_rows *rows)
     else if (map && map->seen && rows->len)
         rc = decode_give(d, CHANGE_UNREAD, &(struct change){.table = &map->seen->pub});
     if (rows->ends)
-        d->map_count = 0;
+        forget_maps(d);
     return rc;
 }
 
@@ -450,13 +464,13 @@ static int decode_begin_group(struct decode *d, const struct binlog_position *p,
         d->at.gtid = (struct change_gtid){
             ev->gtid.mariadb ? ev->gtid.domain : db_gtid_domain(ev->gtid.uuid, ev->gtid.tag),
             ev->server_id, ev->gtid.seq};
-    d->map_count = 0;
+    forget_maps(d);
     return decode_give(d, CHANGE_BEGIN, &(struct change){0});
 }
 
 static int cut_off(struct decode *d)
 {
-    d->map_count = 0;
+    forget_maps(d);
     return decode_give(d, CHANGE_CUT, &(struct change){0});
 }
 

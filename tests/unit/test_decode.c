@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "binlog/decode.h"
 
@@ -61,6 +62,28 @@ static void test_tables_without_end(void **state)
     size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
     assert_true(after < before + ((size_t)32 << 20));
     assert_int_equal(change_row(d, many), 0);
+    assert_int_equal(gaps, 1);
+    decode_free(d);
+}
+
+/* A session that has locked many tables maps each of them in each of its statements, and a trigger
+ * can change rows of two of them in turn. No row event searches all of them. */
+static void test_rows_of_many_tables(void **state)
+{
+    (void)state;
+    unsigned gaps = 0;
+    struct db_tables none = {0};
+    struct statement_world world = {.schema = "w", .sentinel = "s", .tables = &none};
+    struct db_binlog_pos from = {.file = "log.000001", .pos = 4};
+    struct decode *d = decode_new(&world, &from, false, count_gaps, &gaps);
+    const uint64_t many = 200000;
+    for (uint64_t id = 1; id <= many; id++)
+        assert_int_equal(map_table(d, id), 0);
+    clock_t before = clock();
+    for (uint64_t i = 0; i < many; i++)
+        assert_int_equal(change_row(d, i % 2 ? 1 : many / 2), 0);
+    assert_true(clock() - before < 5 * CLOCKS_PER_SEC);
+    assert_int_equal(change_row(d, many + 1), 0);
     assert_int_equal(gaps, 1);
     decode_free(d);
 }
@@ -199,9 +222,9 @@ static void test_other_letters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables_without_end),   cmocka_unit_test(test_another_map),
-        cmocka_unit_test(test_columns_without_rows), cmocka_unit_test(test_comment_of_a_restart),
-        cmocka_unit_test(test_other_letters),
+        cmocka_unit_test(test_tables_without_end),   cmocka_unit_test(test_rows_of_many_tables),
+        cmocka_unit_test(test_another_map),          cmocka_unit_test(test_columns_without_rows),
+        cmocka_unit_test(test_comment_of_a_restart), cmocka_unit_test(test_other_letters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
