@@ -130,13 +130,19 @@ static bool statement_parts(char c, bool utf8)
     return !words_char(c) || (!utf8 && (c & 0x80));
 }
 
+/* Returns whether a name may begin at sql[at]. */
+static bool name_may_begin(const char *sql, size_t at, bool utf8)
+{
+    return at == 0 || statement_parts(sql[at - 1], utf8) || words_after_version(sql, at);
+}
+
 /* Returns whether the text contains the name as a whole word: `s1` is not found in `s10`. A byte
  * from 0x80 may be a blank if the text is not UTF-8. */
 static bool statement_holds(const char *sql, size_t len, bool utf8, const char *name)
 {
     size_t n = strlen(name);
     for (size_t i = 0; n && i + n <= len; i++)
-        if (strncasecmp(sql + i, name, n) == 0 && (i == 0 || statement_parts(sql[i - 1], utf8)) &&
+        if (strncasecmp(sql + i, name, n) == 0 && name_may_begin(sql, i, utf8) &&
             (i + n == len || statement_parts(sql[i + n], utf8)))
             return true;
     return false;
@@ -158,7 +164,7 @@ static bool holds_name(const char *sql, size_t len, bool utf8, const char *name)
  * anything in a schema whose name is unreadable. In ordinary texts no letter follows a dot. */
 static bool names_in_other_letters(const struct statement_world *world, const char *sql, size_t len)
 {
-    struct words w = {.s = sql, .end = sql + len};
+    struct words w = {.s = sql, .end = sql + len, .through = true};
     bool name = false;
     while (words_next(&w)) {
         bool follows = w.s < w.end && (words_char(*w.s) || *w.s == '`' || *w.s == '"');
@@ -259,24 +265,26 @@ static bool defines_elsewhere(const struct statement_world *world, const char *f
 /* Returns true for DROP DATABASE [IF EXISTS] of the world's schema, or of one that may be the
  * same. CREATE OR REPLACE drops it as well and creates it again, and MariaDB logs only this
  * statement. */
-static bool statement_drops_schema(const struct statement_world *world, const char *sql, size_t len)
+static bool statement_drops_schema(const struct statement_world *world, const char *sql, size_t len,
+                                   bool clear)
 {
     struct words w = {.s = sql, .end = sql + len, .through = true};
     bool drops = words_next(&w) &&
                  (words_is(&w, "DROP") || (words_is(&w, "CREATE") && words_next_any(&w, "OR") &&
                                            words_next_any(&w, "REPLACE")));
     return drops && words_next_any(&w, "DATABASE SCHEMA") &&
-           (!words_skip(&w, "IF EXISTS") || !words_name(&w) || may_be_ours(world, w.word));
+           (!words_skip(&w, "IF EXISTS") || !words_name(&w) || may_be_ours(world, w.word) ||
+            (!clear && holds_other_letters(world->schema, strlen(world->schema))));
 }
 
 /* Returns whether a statement may affect the world. Its objects are qualified by their schema,
  * or unqualified if that is the default schema. A definition also names its table. Other
  * statements may change rows through a view that hides the table. */
 static bool statement_concerns(const struct statement_world *world, const char *from,
-                               const char *sql, size_t len)
+                               const char *sql, size_t len, bool clear)
 {
     struct words w = {.s = sql, .end = sql + len};
-    bool drops = statement_drops_schema(world, sql, len);
+    bool drops = statement_drops_schema(world, sql, len, clear);
     if (strcasecmp(from, world->schema) != 0 && !drops && !names_the_schema(world, sql, len))
         return false;
     if (!words_next(&w) || (!drops && statement_changes_nothing(sql, len)))
@@ -430,35 +438,49 @@ static bool judge_existing(const struct statement_world *world, const char *from
     return true;
 }
 
-/* Judges the masked text. The names of a text that is not UTF-8 are not certain. */
+/* Judges the masked text. The names of a text that is not UTF-8 are not certain (`clear`). */
 static void judge_names(const struct statement_world *world, const char *from, const char *sql,
-                        size_t len, struct statement *out)
+                        size_t len, bool clear, struct statement *out)
 {
-    bool clear = text_utf8_valid(sql, len);
     *out = (struct statement){.kind = STATEMENT_NONE};
     if (clear && (about_our_own(world, sql, len) || judge_existing(world, from, sql, len, out)))
         return;
     bool elsewhere = clear && defines_elsewhere(world, from, sql, len);
-    if (!elsewhere && statement_concerns(world, from, sql, len))
+    if (!elsewhere && statement_concerns(world, from, sql, len, clear))
         out->kind = STATEMENT_CHANGE;
     else if (!elsewhere && brings_tables(world, from, sql, len))
         out->kind = STATEMENT_ARRIVAL;
+}
+
+/* Judges another reading of the text. If the two readings differ, the statement is a change. */
+static void judge_again(const struct statement_world *world, const char *from,
+                        const struct buf *names, bool clear, struct statement *out)
+{
+    struct statement other;
+    judge_names(world, from, names->p, names->len, clear, &other);
+    if (other.kind != out->kind || other.table != out->table)
+        out->kind = STATEMENT_CHANGE;
 }
 
 void statement_judge(const struct statement_world *world, const char *from, const char *sql,
                      size_t len, struct statement *out)
 {
     SCOPED(buf_free) struct buf names = {0}, mysql = {0};
-    struct statement other;
     *out = (struct statement){.kind = STATEMENT_NONE};
     if (judge_edge(sql, len, out) || judge_swap(world, from, sql, len, out) ||
         judge_emptied(world, from, sql, len, out))
         return;
     words_mask(sql, len, &names); /* a column's comment may contain RENAME */
-    judge_names(world, from, names.p, names.len, out);
-    if (!words_without_mariadb(names.p, names.len, &mysql))
+    bool clear = text_utf8_valid(names.p, names.len);
+    judge_names(world, from, names.p, names.len, clear, out);
+    bool two = words_without_mariadb(names.p, names.len, &mysql);
+    if (two)
+        judge_again(world, from, &mysql, clear, out);
+    if (clear)
         return;
-    judge_names(world, from, mysql.p, mysql.len, &other);
-    if (other.kind != out->kind || other.table != out->table)
-        out->kind = STATEMENT_CHANGE;
+    words_blank_letters(&names);
+    judge_again(world, from, &names, false, out);
+    words_blank_letters(&mysql);
+    if (two)
+        judge_again(world, from, &mysql, false, out);
 }

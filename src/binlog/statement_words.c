@@ -9,6 +9,9 @@
 #include "sql/literal.h"
 #include "sql/token.h"
 
+#define VERSION_MIN 5u
+#define VERSION_MAX 6u
+
 static const char *skip_comment(const char *s, const char *end)
 {
     const char *close = memmem(s + 2, (size_t)(end - s - 2), "*/", 2);
@@ -21,13 +24,26 @@ static const char *skip_line(const char *s, const char *end)
     return lf ? lf + 1 : end;
 }
 
-/* Returns the length of the opening of a version comment (MariaDB's own one has an M), or 0. */
+/* Returns the length of the opening of a version comment (MariaDB's own one has an M) with its
+ * version, or 0. As in servers, the version is the first five or six digits; what follows is read
+ * as statement text, even without a blank. */
 static size_t version_opens(const char *s, const char *end)
 {
-    size_t left = (size_t)(end - s);
-    return left >= 3 && memcmp(s, "/*!", 3) == 0    ? 3
-           : left >= 4 && memcmp(s, "/*M!", 4) == 0 ? 4
-                                                    : 0;
+    size_t left = (size_t)(end - s), digits = 0;
+    size_t n = left >= 3 && memcmp(s, "/*!", 3) == 0    ? 3
+               : left >= 4 && memcmp(s, "/*M!", 4) == 0 ? 4
+                                                        : 0;
+    while (n && digits < VERSION_MAX && n + digits < left && isdigit((unsigned char)s[n + digits]))
+        digits++;
+    return digits < VERSION_MIN ? n : n + digits;
+}
+
+bool words_after_version(const char *s, size_t at)
+{
+    for (size_t opens = 3; opens <= 4 + VERSION_MAX && opens <= at; opens++)
+        if (version_opens(s + at - opens, s + at) == opens)
+            return true;
+    return false;
 }
 
 /* Skips blanks and comments, but not version comments. */
@@ -53,8 +69,7 @@ const char *words_skip_edges(const char *s, const char *end)
         s = words_skip_blank(s, end);
         size_t opens = version_opens(s, end);
         if (opens)
-            for (s += opens; s < end && isdigit((unsigned char)*s); s++)
-                ;
+            s += opens;
         else if (end - s > 1 && s[0] == '*' && s[1] == '/')
             s += 2;
         else
@@ -148,6 +163,13 @@ bool words_without_mariadb(const char *sql, size_t len, struct buf *out)
     }
     buf_add(out, s, (size_t)(end - s));
     return any;
+}
+
+void words_blank_letters(struct buf *text)
+{
+    for (size_t i = 0; i < text->len; i++)
+        if (text->p[i] & 0x80)
+            text->p[i] = ' ';
 }
 
 /* ---- masking ---- */

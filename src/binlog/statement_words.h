@@ -23,11 +23,15 @@ bool words_skip(struct words *w, const char *list);
 bool words_dot(struct words *w);
 /* Returns true if the word is a name and not a single character. */
 bool words_name(const struct words *w);
+/* Returns true if the opening of a version comment ends at s[at]. */
+bool words_after_version(const char *s, size_t at);
 /* Returns true if a version comment follows. */
 bool words_at_version(const struct words *w);
 /* Sets `out` to the text as MySQL reads it, to which MariaDB's version comments are comments.
  * Returns false if the text has none. */
 bool words_without_mariadb(const char *sql, size_t len, struct buf *out);
+/* Replaces each byte from 0x80 by a blank, as which a character set may read it. */
+void words_blank_letters(struct buf *text);
 /* Appends the statement without comments and without the content of its literals, so that all
  * remaining names are names. From the first literal whose end depends on the session (a backslash)
  * the text is kept unchanged; all of it if it is not UTF-8. */

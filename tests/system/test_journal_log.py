@@ -155,6 +155,8 @@ HIDDEN = {
     "of the kind": ("utf8mb4", "ALTER /*M!100100 IGNORE */ TABLE player MODIFY ratio INT"
                     if not MYSQL else "ALTER /*M!100100 VIEW */ TABLE player MODIFY ratio INT"),
     "in the name": ("utf8mb4", "ALTER TABLE {s} /*!50000 .player */ MODIFY ratio INT"),
+    "behind a version": ("utf8mb4", "TRUNCATE TABLE /*!50000mark*/"),
+    "of the schema behind a version": ("utf8mb4", "ALTER TABLE /*!50000{s}*/.player MODIFY ratio INT"),
     "by a blank of latin1": ("latin1", "ALTER TABLE\xa0player MODIFY ratio INT, ADD user INT"),
     "by a character of GBK": ("gbk", b"ALTER TABLE player ADD INDEX i\x81`(points), MODIFY ratio INT, "
                               b"ADD INDEX j\x81`(points)".decode("gbk")),

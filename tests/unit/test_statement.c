@@ -333,6 +333,71 @@ static void test_comments_hide_nothing(void **state)
     expect(STATEMENT_TRUNCATE, "world", "/* 99999 (* x *) GRANT */ TRUNCATE TABLE planets");
 }
 
+/* As servers do: a version has five or six digits, and a word may follow it without a blank. */
+static void test_words_behind_a_version(void **state)
+{
+    (void)state;
+    static const char *const changes[] = {
+        "TRUNCATE TABLE /*!50000planets*/",
+        "ALTER TABLE /*M!100100planets*/ DROP COLUMN x",
+        "DROP TABLE /*!050000planets */",
+        "CREATE /*!50000OR*/ REPLACE DATABASE /*!50000world*/",
+        "ALTER TABLE /*!planets*/ DROP COLUMN x",
+    };
+    EXPECT_EACH(STATEMENT_CHANGE, "world", changes);
+    expect(STATEMENT_CHANGE, "other", "ALTER TABLE /*!50000world*/.`planets` DROP COLUMN x");
+    expect(STATEMENT_CHANGE, "other", "DROP TABLE x, /*M!100100world/**/ */ . planets");
+    /* other tables than `planets`: the server's names are 7planets, 1planets and 50planets */
+    expect(STATEMENT_ARRIVAL, "world", "ALTER TABLE /*!0500007planets */ ENGINE=MEMORY");
+    expect(STATEMENT_ARRIVAL, "world", "ALTER TABLE /*!50planets */ ENGINE=MEMORY");
+    expect(STATEMENT_NONE, "world", "DROP TABLE 50000planets");
+    expect(STATEMENT_NONE, "world", "DROP TABLE /* !50000planets */ log");
+}
+
+/* Each word of a statement in a version comment, and a comment of each kind between any two. */
+static void test_each_word_in_a_comment(void **state)
+{
+    (void)state;
+    static const char *const statements[] = {
+        "TRUNCATE|TABLE|planets",
+        "TRUNCATE|TABLE|world|.|`planets`",
+        "ALTER|TABLE|planets|DROP|COLUMN|x",
+        "ALTER|TABLE|world|.|planets|ADD|KEY|k|(|x|)|,|DROP|x",
+        "ALTER|TABLE|planets|COMMENT|=|'x'|,|MODIFY|x|INT",
+        "ALTER|TABLE|planets|RENAME|TO|other|.|y",
+        "DROP|TABLE|IF|EXISTS|log|,|planets",
+        "RENAME|TABLE|planets|TO|x",
+        "DROP|DATABASE|IF|EXISTS|world",
+        "CREATE|OR|REPLACE|DATABASE|world",
+        "CREATE|OR|REPLACE|TABLE|planets|(|a|INT|)",
+        "SET|STATEMENT|lock_wait_timeout=5|FOR|TRUNCATE|TABLE|planets",
+    };
+    static const struct {
+        const char *opens, *closes;
+    } around[] = {{"/*!", "*/"},        {"/*!50000", "*/"},          {"/*!050000 ", "*/"},
+                  {"/*!50000 ", " */"}, {"/*M!100100", "/* x */*/"}, {"/*M! ", "*/"},
+                  {"/*M GRANT */", ""}, {"/* VIEW */", ""},          {"-- VIEW\n", ""},
+                  {"/*!999999*/", ""},  {"/*M!999999*/", ""},        {"#GRANT\n", ""}};
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
+        for (size_t k = 0; k < sizeof around / sizeof *around; k++)
+            for (size_t n = 0;; n++) {
+                struct buf sql = {0};
+                size_t at = 0;
+                for (const char *s = statements[i]; *s; at++) {
+                    size_t len = strcspn(s, "|");
+                    buf_printf(&sql, " %s%.*s%s", at == n ? around[k].opens : "", (int)len, s,
+                               at == n ? around[k].closes : "");
+                    s += len + (s[len] == '|');
+                }
+                enum statement_kind kind = judged("world", sql.p).kind;
+                if (kind != STATEMENT_CHANGE && kind != STATEMENT_TRUNCATE)
+                    fail_msg("%s: %d", sql.p, (int)kind);
+                buf_free(&sql);
+                if (n >= at)
+                    break;
+            }
+}
+
 /* In another character set than UTF-8 a byte from 0x80 may be a blank, and a quote may be the
  * second half of a character. */
 static void test_other_character_sets(void **state)
@@ -344,6 +409,10 @@ static void test_other_character_sets(void **state)
            "MODIFY x TINYINT");
     expect(STATEMENT_CHANGE, "world", "ALTER TABLE\xa0planets ADD user INT");
     expect(STATEMENT_CHANGE, "world", "DROP INDEX \xa0`PRIMARY` ON planets");
+    expect(STATEMENT_CHANGE, "world", "CREATE OR REPLACE DATABASE\xa0world");
+    expect(STATEMENT_CHANGE, "world", "CREATE OR\xa0REPLACE DATABASE IF\xa0 EXISTS world");
+    expect(STATEMENT_CHANGE, "", "DROP DATABASE\xa0/*!50000world*/");
+    expect(STATEMENT_NONE, "world", "DROP DATABASE IF EXISTS l\xf6g");
     expect(STATEMENT_CHANGE, "other", "ALTER TABLE world\xa0.planets ADD x INT");
     expect(STATEMENT_ARRIVAL, "other", "ALTER TABLE t\xa0RENAME TO world.fresh");
     expect(STATEMENT_ARRIVAL, "world", "ALTER TABLE `worldkeeper_tmp_x`\xa0RENAME\xa0TO fresh");
@@ -811,6 +880,8 @@ int main(void)
         cmocka_unit_test(test_emptied),
         cmocka_unit_test(test_changes),
         cmocka_unit_test(test_comments_hide_nothing),
+        cmocka_unit_test(test_words_behind_a_version),
+        cmocka_unit_test(test_each_word_in_a_comment),
         cmocka_unit_test(test_other_character_sets),
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_all_that_servers_log),
