@@ -16,11 +16,12 @@
 
 static const char dropped_again[] = "the file drops it again";
 
-/* Names with the lines of their statements. */
+/* Names with the lines of their statements, in the order of these, until noted_settle(). */
 struct noted {
     struct note {
         char *name;
-        uint64_t line;
+        uint64_t line; /* 0: what an earlier statement did to the name was undone */
+        size_t number;
     } * list;
     size_t count;
 };
@@ -28,24 +29,43 @@ struct noted {
 static void import_note(struct noted *n, const char *name, uint64_t line)
 {
     n->list = xgrow(n->list, n->count, sizeof *n->list);
-    n->list[n->count++] = (struct note){xstrdup(name), line};
+    n->list[n->count] = (struct note){xstrdup(name), line, n->count};
+    n->count++;
 }
 
-static bool import_noted(const struct noted *n, const char *name)
+static int note_by_name(const void *a, const void *b)
 {
-    for (size_t i = 0; i < n->count; i++)
-        if (strcmp(n->list[i].name, name) == 0)
-            return true;
-    return false;
+    return strcmp(((const struct note *)a)->name, ((const struct note *)b)->name);
 }
 
-static void import_forget(struct noted *n, const char *name)
+static int note_by_age(const void *a, const void *b)
 {
-    for (size_t i = 0; i < n->count; i++)
-        while (i < n->count && strcmp(n->list[i].name, name) == 0) {
+    const struct note *x = a, *y = b;
+    int order = note_by_name(a, b);
+    return order ? order : (x->number > y->number) - (x->number < y->number);
+}
+
+/* Sorts the notes by name and keeps the last one of each name, unless it has no line. A file may
+ * have many, so they are not searched while it is read. */
+static void noted_settle(struct noted *n)
+{
+    size_t kept = 0;
+    if (n->count)
+        qsort(n->list, n->count, sizeof *n->list, note_by_age);
+    for (size_t i = 0; i < n->count; i++) {
+        bool last = i + 1 == n->count || note_by_name(&n->list[i], &n->list[i + 1]) != 0;
+        if (last && n->list[i].line)
+            n->list[kept++] = n->list[i];
+        else
             free(n->list[i].name);
-            n->list[i] = n->list[--n->count];
-        }
+    }
+    n->count = kept;
+}
+
+static bool import_noted(const struct noted *n, char *name)
+{
+    struct note wanted = {.name = name};
+    return n->count && bsearch(&wanted, n->list, n->count, sizeof wanted, note_by_name);
 }
 
 static void free_noted(struct noted *n)
@@ -116,7 +136,7 @@ static int plan_definition(struct planning *p, const struct import_seen *x, stru
 static int plan_table(struct planning *p, const struct import_seen *x, struct err *e)
 {
     const char *name = x->f.name.p;
-    import_forget(&p->dropped, name);
+    import_note(&p->dropped, name, 0);
     if (!plan_find(p->plan, name))
         return plan_definition(p, x, e);
     err_set(e, ERR_REFUSED, 0, "%s, line %llu: creates table %s a second time", p->pass.in->name,
@@ -293,7 +313,7 @@ static int plan_statement(void *arg, struct import_seen *x, struct err *e)
     if (p->code && (x->f.kind == FOREIGN_SET || x->f.kind == FOREIGN_CODE))
         code_note_foreign(p->code, x->sql, x->len);
     if (x->f.kind == FOREIGN_MAKE_SCHEMA)
-        import_forget(&p->gone, x->f.name.p);
+        import_note(&p->gone, x->f.name.p, 0);
     if (x->f.kind == FOREIGN_DROP_SCHEMA)
         import_note(&p->gone, x->f.name.p, x->st->line);
     const char *world = p->plan->job->cfg->schema;
@@ -332,7 +352,11 @@ static int plan_end(struct planning *p, struct err *e)
     r->ends = p->pass.reading.ends;
     r->cut_line = p->pass.reading.cut_line;
     r->last_line = p->pass.reading.last_line;
+    memcpy(r->sha256, p->pass.reading.sha256, sizeof r->sha256);
     r->utc = p->pass.session.definitions && !p->pass.session.any;
+    noted_settle(&p->dropped);
+    noted_settle(&p->gone);
+    noted_settle(&p->views);
     return check_dropped(p, e);
 }
 

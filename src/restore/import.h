@@ -7,6 +7,7 @@
 #ifndef WK_RESTORE_IMPORT_H
 #define WK_RESTORE_IMPORT_H
 
+#include "base/gzip.h"
 #include "restore/code.h"
 #include "restore/plan.h"
 #include "sql/foreign.h"
@@ -30,7 +31,8 @@ struct import_report {
     uint64_t last_line;
     char schema[256]; /* the schema to restore, if the file has several; "": it has only one */
     bool utc;         /* its times are in UTC, but it does not say so: mysqldump --compact */
-    struct names sequences; /* sequences that it creates, which are not restored */
+    struct names sequences;  /* sequences that it creates, which are not restored */
+    char sha256[SHA256_HEX]; /* of the bytes that were checked */
 };
 void import_report_free(struct import_report *r);
 

@@ -388,6 +388,16 @@ static int restore_session(struct loading *p, struct err *e)
                : 0;
 }
 
+/* Refuses a file whose bytes differ from those that the first pass checked. */
+static int check_same(const struct import *in, const struct import_report *report,
+                      const struct import_pass *pass, struct err *e)
+{
+    if (strcmp(pass->reading.sha256, report->sha256) == 0)
+        return 0;
+    err_set(e, ERR_DAMAGED, 0, "%s was changed while it was read", in->name);
+    return err_hint(e, "restore a copy of the file that no program writes");
+}
+
 int import_load(const struct import *in, const struct import_report *report, struct loader *l,
                 struct code *code, struct err *e)
 {
@@ -405,6 +415,8 @@ int import_load(const struct import *in, const struct import_report *report, str
     int rc = db_is_mariadb(l->s.db) && db_exec(l->s.db, "SET SESSION max_error_count=65535", e) < 0
                  ? -1
                  : import_pass(&p.pass, load_statement, &p, e);
+    if (rc == 0)
+        rc = check_same(in, report, &p.pass, e);
     rc = loader_unlock(l, rc, e);
     if (restore_session(&p, rc < 0 ? NULL : e) < 0)
         rc = -1;

@@ -273,6 +273,8 @@ int import_read(int fd, struct import_reading *r, import_statement_fn *fn, void 
     buf_adds(&s.delimiter, ";");
     int rc = open_source(fd, &s, e) < 0 ? -1 : each_statement(&s, fn, arg, e);
     r->ends = s.number > 0 && !s.open && !s.cut;
+    if (rc == 0)
+        gunzip_sha256(s.in, r->sha256);
     gunzip_close(s.in);
     buf_free(&s.text);
     buf_free(&s.delimiter);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/gzip.h"
 
 struct import_statement {
     const char *sql; /* borrowed; without leading comments */
@@ -28,9 +29,10 @@ struct import_reading {
     bool accept_cut;  /* skip an incomplete last statement */
     bool plain; /* a backslash is an ordinary character from here on; the function may set it */
     /* Results: */
-    bool ends;          /* the last statement of each part is one that ends a tool's file */
-    uint64_t cut_line;  /* line of the incomplete statement; 0: there is none */
-    uint64_t last_line; /* line of the last statement */
+    bool ends;               /* the last statement of each part is one that ends a tool's file */
+    uint64_t cut_line;       /* line of the incomplete statement; 0: there is none */
+    uint64_t last_line;      /* line of the last statement */
+    char sha256[SHA256_HEX]; /* of the bytes that were read, if the reading succeeded */
 };
 
 /* Reads `fd` from its start. */

@@ -1,8 +1,10 @@
 """Files of other tools, given by path: each loss and each skipped statement is reported, and refusals give the reason."""
+import gzip
 import os
 import subprocess
 
 import pytest
+from wk.crash import go_on, wait_stopped
 from wk.keeper import DONE, FAILED, REFUSED
 from wk.server import MYSQL, client, mysqldump
 from wk.snapshot import assert_same, snapshot
@@ -277,3 +279,23 @@ def test_the_hint_is_a_command_that_runs(doomed, victim, path):
     stock = " ".join(client(victim, "", "mariadb")[:-1])
     subprocess.run(command.replace(name + " ", stock + " ", 1), shell=True, check=True)
     assert world.sql("SELECT COUNT(*) FROM t") == ((0,),)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_that_changes_while_it_is_restored(doomed, victim, path, packed):
+    """A file is checked before anything is created and then read again. One that has changed between the two is refused, whatever
+    its second version contains, and the world stays as it was."""
+    def file(change):
+        text = (KEYED + "INSERT INTO `t` VALUES\n(1, 'a');\n" + change + END).encode()
+        return write(path, gzip.compress(text) if packed else text)
+    doomed.ok(file("ALTER TABLE `t` ADD PRIMARY KEY (`id`);\n"), "--force")
+    world = doomed.world
+    before = world.sql("SHOW CREATE TABLE t"), world.sql("SELECT * FROM t")
+    for change in ("ALTER TABLE `t` ENGINE=InnoDB;\n", "INSERT INTO `t` VALUES (2, 'b');\n"):
+        process = doomed.popen(file("ALTER TABLE `t` ADD KEY `v` (`v`);\n"), "--force", fault="dump.renamed#1=stop")
+        at_work = wait_stopped(doomed, "dump.renamed")
+        file(change)
+        go_on(at_work)
+        done = doomed.finish(process)
+        assert done.rc == FAILED and f"{path} was changed while it was read" in done.err, done
+        assert (world.sql("SHOW CREATE TABLE t"), world.sql("SELECT * FROM t")) == before
