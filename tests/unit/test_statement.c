@@ -339,6 +339,7 @@ static void test_words_behind_a_version(void **state)
     (void)state;
     static const char *const changes[] = {
         "TRUNCATE TABLE /*!50000planets*/",
+        "TRUNCATE TABLE /*!50000planets/**/ */",
         "ALTER TABLE /*M!100100planets*/ DROP COLUMN x",
         "DROP TABLE /*!050000planets */",
         "CREATE /*!50000OR*/ REPLACE DATABASE /*!50000world*/",
@@ -412,6 +413,9 @@ static void test_other_character_sets(void **state)
     expect(STATEMENT_CHANGE, "world", "CREATE OR REPLACE DATABASE\xa0world");
     expect(STATEMENT_CHANGE, "world", "CREATE OR\xa0REPLACE DATABASE IF\xa0 EXISTS world");
     expect(STATEMENT_CHANGE, "", "DROP DATABASE\xa0/*!50000world*/");
+    expect(STATEMENT_CHANGE, "other", "DROP SCHEMA\xa0IF EXISTS world ");
+    expect(STATEMENT_CHANGE, "world",
+           "SET statement\xa0lock_wait_timeout = 5 FOR TRUNCATE\xa0 TABLE planets");
     expect(STATEMENT_NONE, "world", "DROP DATABASE IF EXISTS l\xf6g");
     expect(STATEMENT_CHANGE, "other", "ALTER TABLE world\xa0.planets ADD x INT");
     expect(STATEMENT_ARRIVAL, "other", "ALTER TABLE t\xa0RENAME TO world.fresh");
