@@ -18,7 +18,6 @@
 #include "base/fence.h"
 #include "base/steps.h"
 #include "offsite/manifests.h"
-#include "store/lives.h"
 #include "store/state.h"
 
 #define FRESH_MS 10000
@@ -106,16 +105,21 @@ static void upload_forbid(struct upload *u, struct copy_dump *d, const char *wha
              "continue with the other one's copies see worldkeeper-offsite(7)");
 }
 
+bool upload_abandoned(const struct lives *l, const struct copy_dump *d, const char *world)
+{
+    struct manifest m = {.generation = d->generation, .sequence = d->sequence};
+    snprintf(m.nonce, sizeof m.nonce, "%s", d->nonce);
+    snprintf(m.world, sizeof m.world, "%s", world);
+    return lives_abandoned(l, &m);
+}
+
 /* Returns true if our record names other lives that were abandoned. What a replaced machine
  * stored late is then no reason to stop. Such a dump is ignored, and stays in the store. */
 static bool upload_pass_over(const struct upload *u, struct copy_dump *d)
 {
-    struct manifest m = {.generation = d->generation, .sequence = d->sequence};
     struct lives l;
-    snprintf(m.nonce, sizeof m.nonce, "%s", d->nonce);
-    snprintf(m.world, sizeof m.world, "%s", u->cfg->name);
     lives_load(u->dirfd, &l);
-    if (d->generation > l.now.generation || !lives_abandoned(&l, &m))
+    if (d->generation > l.now.generation || !upload_abandoned(&l, d, u->cfg->name))
         return false;
     d->attempt = 0;
     d->bad = true;

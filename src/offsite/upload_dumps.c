@@ -48,19 +48,22 @@ static void choice_free(struct choice *c)
     free(c->of);
 }
 
-/* A copy that was found damaged takes part, but does not take the place of a good one. */
+/* A copy that was found damaged takes part, but does not take the place of a good one. An abandoned
+ * dump is not sent: no restore chooses it, and it would delay the world's own. */
 static void upload_dumps_choose(const struct upload *u, const struct catalog *local,
                                 struct choice *c)
 {
     const struct config_retention *rule = &u->cfg->retention;
     wall_t now = clock_wall();
     size_t most = local->count + u->there.dump_count;
+    struct lives l;
+    lives_load(u->dirfd, &l);
     c->items = xcalloc(most + 1, sizeof *c->items);
     c->of = xcalloc(most + 1, sizeof *c->of);
     for (size_t i = 0; i < local->count; i++) {
         const struct catalog_entry *x = &local->list[i];
         struct copy_dump *d = copies_dump(&u->there, x->m.name);
-        if (!x->intact || (d && (d->bad || d->attempt)))
+        if (!x->intact || x->abandoned || (d && (d->bad || d->attempt)))
             continue;
         c->of[c->count] = (struct choice_of){x, NULL};
         c->items[c->count++] = (struct retention_item){.generation = x->m.generation,
@@ -75,12 +78,13 @@ static void upload_dumps_choose(const struct upload *u, const struct catalog *lo
             continue;
         const struct catalog_entry *here = catalog_find(local, d->name);
         c->of[c->count] = (struct choice_of){NULL, d};
-        c->items[c->count++] =
-            (struct retention_item){.generation = d->generation,
-                                    .sequence = d->sequence,
-                                    .at = d->at,
-                                    .intact = !d->damaged,
-                                    .pinned = here && pin_holds(&here->pin, rule, now)};
+        c->items[c->count++] = (struct retention_item){
+            .generation = d->generation,
+            .sequence = d->sequence,
+            .at = d->at,
+            .intact = !d->damaged,
+            .abandoned = here ? here->abandoned : upload_abandoned(&l, d, u->cfg->name),
+            .pinned = here && pin_holds(&here->pin, rule, now)};
     }
     retention_choose(c->items, c->count, rule, now);
 }

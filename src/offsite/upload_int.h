@@ -3,6 +3,7 @@
 #define WK_OFFSITE_UPLOAD_INT_H
 
 #include "offsite/upload.h"
+#include "store/lives.h"
 
 /* Connects, and from time to time lists the dumps there and who owns them. */
 enum remote_result upload_ready(struct upload *u, int64_t look_ms, struct err *e);
@@ -10,6 +11,9 @@ enum remote_result upload_ready(struct upload *u, int64_t look_ms, struct err *e
  * is stored or deleted. */
 bool upload_fresh(struct upload *u);
 enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err *e);
+/* Returns true if the record abandons the dump. A list does not show where a dump ends, so a later
+ * dump of an ancestor counts as abandoned even if its successor contains all of it. Pure. */
+bool upload_abandoned(const struct lives *l, const struct copy_dump *d, const char *world);
 /* Remembers what was read, so that it need not be read again. */
 void upload_remember(struct upload *u);
 /* Stores bytes `from` to `to` of `fd` as `name`, reads them back and compares. */

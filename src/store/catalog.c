@@ -356,6 +356,7 @@ static struct retention_item *catalog_choose(const struct catalog *c,
                                     .sequence = c->list[i].m.sequence,
                                     .at = c->list[i].m.at,
                                     .intact = c->list[i].intact || (damaged && c->list[i].damaged),
+                                    .abandoned = c->list[i].abandoned,
                                     .pinned = pin_holds(&c->list[i].pin, rule, now)};
     retention_choose(items, c->count, rule, now);
     return items;

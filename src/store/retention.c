@@ -7,7 +7,7 @@
 #define HOUR_MS INT64_C(3600000)
 #define DAY_MS (24 * HOUR_MS)
 
-/* The items to which the rules apply: the intact ones, newest first. */
+/* The items to which the rules apply, newest first. */
 struct intact {
     struct retention_item **list;
     size_t n;
@@ -96,26 +96,44 @@ static void share_fate(struct intact *in)
     }
 }
 
+/* Collects the intact items, with or without the abandoned ones, and applies the rules to them.
+ * `in` has room for all items. */
+static void keep_intact(struct intact *in, struct retention_item *items, size_t n, bool abandoned,
+                        const struct config_retention *rule, wall_t now)
+{
+    in->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        items[i].keep = false;
+        if (items[i].intact && (abandoned || !items[i].abandoned))
+            in->list[in->n++] = &items[i];
+    }
+    if (in->n)
+        qsort(in->list, in->n, sizeof *in->list, retention_newest_first);
+    keep_last(in, rule->keep_last);
+    keep_within(in, rule->keep_within, now);
+    keep_buckets(in, rule->keep_hourly, HOUR_MS, 1, 0, now);
+    keep_buckets(in, rule->keep_daily, DAY_MS, 1, 0, now);
+    keep_buckets(in, rule->keep_weekly, DAY_MS, 7, 3, now); /* day 0 was a Thursday */
+    for (size_t i = 0; i < in->n; i++)
+        in->list[i]->keep |= in->list[i]->pinned;
+    share_fate(in);
+}
+
+/* The rules are applied twice: among all items for the abandoned ones, then without these for the
+ * others. */
 void retention_choose(struct retention_item *items, size_t n, const struct config_retention *rule,
                       wall_t now)
 {
-    struct intact in = {.list = xcalloc(n, sizeof(struct retention_item *))};
-    for (size_t i = 0; i < n; i++) {
-        items[i].keep = false;
-        if (items[i].intact)
-            in.list[in.n++] = &items[i];
-    }
-    qsort(in.list, in.n, sizeof(struct retention_item *), retention_newest_first);
-    keep_last(&in, rule->keep_last);
-    keep_within(&in, rule->keep_within, now);
-    keep_buckets(&in, rule->keep_hourly, HOUR_MS, 1, 0, now);
-    keep_buckets(&in, rule->keep_daily, DAY_MS, 1, 0, now);
-    keep_buckets(&in, rule->keep_weekly, DAY_MS, 7, 3, now); /* day 0 was a Thursday */
-    for (size_t i = 0; i < in.n; i++)
-        in.list[i]->keep |= in.list[i]->pinned;
-    share_fate(&in);
+    struct intact in = {.list = xcalloc(n, sizeof *in.list)};
+    SCOPED(xfree) bool *abandoned = xcalloc(n, sizeof *abandoned);
+    keep_intact(&in, items, n, true, rule, now);
     for (size_t i = 0; i < n; i++)
+        abandoned[i] = items[i].abandoned && items[i].keep;
+    keep_intact(&in, items, n, false, rule, now);
+    for (size_t i = 0; i < n; i++) {
         if (!items[i].intact)
             items[i].keep = in.n == 0 || retention_order(&items[i], in.list[0]) >= 0;
+        items[i].keep |= abandoned[i];
+    }
     free(in.list);
 }

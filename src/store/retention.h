@@ -4,7 +4,10 @@
  *
  * Hours, days and weeks (from Monday) are UTC buckets of a dump's wall time. The newest dump of a
  * bucket represents it, and the `keep_hourly`, `keep_daily` and `keep_weekly` newest buckets with
- * an intact dump are kept: a world that made no dumps for a month still has its seven days. */
+ * an intact dump are kept: a world that made no dumps for a month still has its seven days.
+ *
+ * An abandoned dump may be of a later generation than the world's own, but no restore chooses it.
+ * So it is kept as long as if it were the world's, and takes no other dump's place. */
 #ifndef WK_STORE_RETENTION_H
 #define WK_STORE_RETENTION_H
 
@@ -17,14 +20,15 @@
 struct retention_item {
     uint64_t generation, sequence; /* order of the dumps; times are not used for it */
     wall_t at;
-    bool intact; /* has a manifest and was not found damaged */
-    bool pinned; /* kept whatever the rules say (pin.h), if it is intact */
-    bool keep;   /* the result */
+    bool intact;    /* has a manifest and was not found damaged */
+    bool abandoned; /* by the world's record (lives.h) */
+    bool pinned;    /* kept whatever the rules say (pin.h), if it is intact */
+    bool keep;      /* the result */
 };
 
 /* Sets `keep` of each of the `items`, which may be in any order. Items that are not intact are kept
- * unless an intact one with a higher (generation, sequence) exists. Two intact ones with the same
- * (generation, sequence) count as one: both are kept or neither is. */
+ * unless an intact one of the world with a higher (generation, sequence) exists. Two intact ones
+ * with the same (generation, sequence) count as one: both are kept or neither is. */
 void retention_choose(struct retention_item *items, size_t n, const struct config_retention *rule,
                       wall_t now);
 

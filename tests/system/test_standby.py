@@ -927,6 +927,105 @@ def test_what_an_ancestor_has_after_its_successor(make_pair, store):
     one.world.assert_is(before)
 
 
+def kept(keeper):
+    """Returns the names of the intact dumps in the dump directory, and of those that are abandoned."""
+    dumps = [d for d in keeper.ok("--list", "--json")["dumps"] if d["intact"]]
+    return [d["name"] for d in dumps if not d["abandoned"]], [d["name"] for d in dumps if d["abandoned"]]
+
+
+def in_store(store):
+    """Returns the names of the complete dumps in a directory that is a store."""
+    dumps = os.path.join(store["offsite"]["url"].removeprefix("file://"), "w1", "dumps")
+    return sorted(name.removesuffix(".json") for name in os.listdir(dumps) if name.endswith(".json"))
+
+
+def test_abandoned_dumps_displace_none(make_pair, store):
+    """A machine that was lost has dumps of lives that no record names, of later generations than its successor's. Its
+    retention keeps the successor's dumps all the same, a promotion uses them, and the abandoned ones are not stored."""
+    one, two = make_pair("small", (), **ONE_DUMP)
+    dump_and_follow(one)
+    stored(one)
+    path = store["offsite"]["url"].removeprefix("file://").rstrip("/")
+    one.stop()
+    os.rename(path, path + ".away")
+    one.start()
+    for n in range(2):
+        one.world.mark(20 + n)
+        one.ok("--restore", "--force")
+        lost = one.dump()
+    one.kill9()
+    one.server.kill9()
+    os.rename(path + ".away", path)
+    told = two.ok("--promote", "--by-hand", "--force", "--json")
+    assert told["generation"] < lost["generation"], (told, lost)
+    two.start()
+    two.world.mark(5)
+    newest = two.dump()
+    own_dump(two, newest["name"])
+    stored(two)
+    before = two.world.snapshot()
+
+    one.server.start()
+    one.start("STANDBY")
+    one.wait(lambda: standby(one).get("newest") == newest["name"], lambda: f"the successor's dump, not {standby(one)}")
+    one.wait(lambda: len(kept(one)[1]) == 1 and kept(one)[0] == [newest["name"]],
+             lambda: f"the successor's dump beside the newest abandoned one, not {kept(one)}")
+    replace(two, one)
+    one.world.assert_is(before)
+    one.start()
+    own = one.dump()["name"]
+    own_dump(one, own)
+    one.wait(lambda: in_store(store) == [own], lambda: f"only {own}, not {in_store(store)}")
+
+
+def test_an_older_dump_that_is_stored_late(make_pair, store):
+    """A dump of an earlier life that reaches the store after those of later lives is preferred by nothing: the standby stays
+    at the newest, a promotion and a restore from the store take that, and retention deletes the older one first."""
+    one, two = make_pair("small", ())
+    dump_and_follow(one)
+    stored(one)
+    [old] = in_store(store)
+    replace(one, two)
+    one.server.start()
+    one.start("STANDBY")
+    two.start()
+    two.world.mark(5)
+    own_dump(two, two.dump()["name"])
+    one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "the standby has the dump of the new life")
+    told = replace(two, one)
+    one.start()
+    one.world.mark(6)
+    newest = one.dump()["name"]
+    own_dump(one, newest)
+    dumps = os.path.join(store["offsite"]["url"].removeprefix("file://"), "w1", "dumps")
+    for name in os.listdir(dumps):
+        if name.startswith(old):
+            os.remove(os.path.join(dumps, name))
+    one.stop()
+    one.start()
+    one.wait(lambda: old in in_store(store), lambda: f"{old}, not {in_store(store)}")
+    stored(one)
+    assert one.status()["offsite"]["newest"] == newest, one.status()["offsite"]
+
+    two.server.start()
+    two.start("STANDBY")
+    two.wait(lambda: standby(two).get("newest") == newest, lambda: f"{newest}, not {standby(two)}")
+    one.segments.wait_all()
+    before = one.world.snapshot()
+    one.kill9()
+    one.server.kill9()
+    assert two.ok("--promote", "--by-hand", "--force", "--json")["dump"] == newest
+    two.world.assert_is(before)
+    two.wait_state("UP")
+    own = two.dump()["name"]
+    own_dump(two, own)
+    assert two.ok("--restore", "--from", "offsite", "--force", "--json")["dump"] == own
+    two.reload(ONE_DUMP)
+    two.dump()
+    own_dump(two, two.newest()["name"])
+    two.wait(lambda: in_store(store) == [two.newest()["name"]], lambda: f"only the newest, not {in_store(store)}")
+
+
 def test_a_store_that_does_not_answer_at_the_start(make_pair, store):
     """Without a lease and with an unreachable store a machine whose last known record is its own starts and warns; one that
     knows that it was replaced becomes a standby."""

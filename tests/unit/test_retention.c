@@ -15,8 +15,8 @@
 #define DAY (24 * HOUR)
 #define NOW (INT64_C(19675) * DAY + 12 * HOUR) /* Tuesday, 2023-11-14, noon */
 
-/* ---- examples: newest first, 'o' intact, 'x' not; 'p' intact and pinned; expected 'k' kept,
- * '-' may go ---- */
+/* ---- examples: newest first, 'o' intact, 'x' not; 'p' intact and pinned, 'a' intact and
+ * abandoned; expected 'k' kept, '-' may go ---- */
 
 static const struct {
     const char *what;
@@ -69,6 +69,17 @@ static const struct {
      {1, 2, 3, 4, 5},
      "ooopo",
      "kk-k-"},
+    {"abandoned ones: kept like others, and no place taken",
+     {.keep_last = 2},
+     {1, 2, 3, 4, 5, 6},
+     "aaaoao",
+     "kk-k-k"},
+    {"nothing but abandoned ones", {.keep_last = 1}, {1, 2}, "aa", "k-"},
+    {"an abandoned one does not represent a day",
+     {.keep_last = 1, .keep_daily = 2},
+     {HOUR, 24 * HOUR, 25 * HOUR, 26 * HOUR},
+     "oaoo",
+     "kkk-"},
     {"the order is the number, not the time",
      {.keep_last = 2},
      {9 * DAY, 8 * DAY, 2, 1},
@@ -88,6 +99,7 @@ static void each_case(void **state)
                                                .sequence = 100 - k,
                                                .at = {NOW - cases[i].age[k]},
                                                .intact = cases[i].items[k] != 'x',
+                                               .abandoned = cases[i].items[k] == 'a',
                                                .pinned = cases[i].items[k] == 'p'};
         retention_choose(items, n, &cases[i].rule, (wall_t){NOW});
         for (size_t k = 0; k < n; k++)
@@ -151,6 +163,7 @@ static void random_world(struct world *w)
                                               .sequence = rnd(60),
                                               .at = {random_time()},
                                               .intact = rnd(broken + 1) != 0,
+                                              .abandoned = rnd(4) == 0,
                                               .pinned = rnd(8) == 0};
 }
 
@@ -165,7 +178,8 @@ static int compare(const struct retention_item *a, const struct retention_item *
     return (x > y) - (x < y);
 }
 
-/* How many different intact numbers are above this item. */
+/* How many different intact numbers are above this item. Abandoned items count for such items
+ * alone. */
 static size_t intact_above(const struct world *w, const struct retention_item *it)
 {
     bool seen[4000] = {0};
@@ -173,7 +187,8 @@ static size_t intact_above(const struct world *w, const struct retention_item *i
     for (size_t i = 0; i < w->n; i++) {
         const struct retention_item *o = &w->items[i];
         size_t number = o->generation * 1000 + o->sequence;
-        if (o->intact && compare(o, it) > 0 && !seen[number]) {
+        bool counts = o->intact && (!o->abandoned || (it->intact && it->abandoned));
+        if (counts && compare(o, it) > 0 && !seen[number]) {
             seen[number] = true;
             n++;
         }
@@ -216,6 +231,20 @@ static void check_pinned(const struct world *w)
     for (size_t i = 0; i < w->n; i++)
         if (w->items[i].pinned && w->items[i].intact)
             assert_true(w->items[i].keep);
+}
+
+/* Without the abandoned items the same others are kept. */
+static void check_abandoned(const struct world *w)
+{
+    struct world own = *w;
+    own.n = 0;
+    for (size_t i = 0; i < w->n; i++)
+        if (!w->items[i].abandoned)
+            own.items[own.n++] = w->items[i];
+    choose(&own);
+    for (size_t i = 0, k = 0; i < w->n; i++)
+        if (!w->items[i].abandoned)
+            assert_int_equal(own.items[k++].keep, w->items[i].keep);
 }
 
 /* In another order, from dirty `keep` fields: the same choice. */
@@ -263,6 +292,7 @@ static void properties(void **state)
         check_kept(&w);
         check_idempotent(&w);
         check_pinned(&w);
+        check_abandoned(&w);
         check_order_free(&w);
         check_monotonic(&w);
     }
