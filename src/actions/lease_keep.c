@@ -14,6 +14,9 @@
 
 #define TRY_MS 500
 #define UNSAID_MS 20
+/* Twice as long as a status is valid. Without a lease nothing else ends the wait for a status that a
+ * slow disk is still writing. */
+#define WITHDRAW_MS 30000
 #define EXTRA_MS fault_wait(10000) /* in addition to twice the lease's duration */
 #define AWAY_MS 60000              /* limit without an answer, regardless of the lease */
 
@@ -258,26 +261,32 @@ static int end_word(const struct action_context *a, struct err *e)
     return rc;
 }
 
+void lease_keep_withdraw(struct action_context *a)
+{
+    if (!fence_made())
+        return;
+    fence_shut_others();
+    mono_t until = mono_add(clock_mono(), WITHDRAW_MS);
+    progress_phase(a->job.progress, "waiting for the status", 0, 0);
+    while (fence_believed() && (lease_keep_is_wanted(a) || !mono_reached(clock_mono(), until))) {
+        progress_at(a->job.progress, 0, 0);
+        poll(NULL, 0, UNSAID_MS);
+    }
+}
+
 void lease_keep_release(struct action_context *a, bool kept)
 {
     struct lease *l = NULL;
     struct lease_grant g = {.number = 0};
     struct err e;
     bool supervised = fence_made();
-    if (supervised)
-        fence_shut(true);
+    lease_keep_withdraw(a);
     if (!lease_keep_is_wanted(a))
         return;
     if (!supervised && a->state.watched) {
         action_note(a, "the lease was not released and expires later: no running supervisor could "
                        "withdraw the status UP");
         return;
-    }
-    /* Wait until no status reports the world as up here, or until such a status has expired. */
-    progress_phase(a->job.progress, "waiting for the status", 0, 0);
-    while (fence_believed()) {
-        progress_at(a->job.progress, 0, 0);
-        poll(NULL, 0, UNSAID_MS);
     }
     if (kept && end_word(a, &e) < 0) {
         err_step(&e, "the lease was not released and expires later: table worldkeeper_lease in the "

@@ -559,14 +559,15 @@ static int bring_all(struct action_context *a, struct set_aside *s, struct fetch
     return 0;
 }
 
-/* Hands over the world. The handover is recorded when no session can write to the world any longer;
- * the lease is released after that. */
+/* Hands over the world. The handover is recorded when no session can write to the world any longer
+ * and no status says that it is up here; the lease is released after that. */
 static int standby_hand_over(struct action_context *a, struct set_aside *s, struct fetch *f,
                              const struct db_binlog_pos *end, struct err *e)
 {
     struct handover h = {.generation = a->state.generation, .position = *end};
     snprintf(h.nonce, sizeof h.nonce, "%s", a->state.nonce);
     int rc = set_aside_rename(s, e);
+    lease_keep_withdraw(a);
     if (rc < 0) {
         err_step(e, "this machine is now a standby, but");
         err_hint(e, "when the server answers, repeat worldkeeper --demote: it saves what was "

@@ -15,6 +15,7 @@ static struct shared {
     _Atomic int64_t said;
 } * fence;
 static bool by_record;
+static bool exempt; /* this process has shut it for the others */
 
 int fence_make(struct err *e)
 {
@@ -39,7 +40,14 @@ void fence_set(mono_t t)
 
 void fence_shut(bool shut)
 {
+    exempt = false;
     atomic_store(&fence->shut, shut);
+}
+
+void fence_shut_others(void)
+{
+    fence_shut(true);
+    exempt = true;
 }
 
 bool fence_is_shut(void)
@@ -60,7 +68,7 @@ bool fence_believed(void)
 
 mono_t fence_until(void)
 {
-    return (mono_t){fence && !fence_is_shut() ? atomic_load(&fence->until) : 0};
+    return (mono_t){fence && (exempt || !fence_is_shut()) ? atomic_load(&fence->until) : 0};
 }
 
 bool fence_open(void)

@@ -26,13 +26,16 @@ void fence_stay_open(void);
 /* Shuts the fence while this machine gives the world away: nothing may be done, whatever
  * fence_set() says, until it is called with false. */
 void fence_shut(bool shut);
+/* Shuts it for all processes but this one, which may still record the handover. */
+void fence_shut_others(void);
 bool fence_is_shut(void);
 /* Records that UP has been published and that readers may believe it until then; ms 0: UP was
  * withdrawn. */
 void fence_said(mono_t until);
-/* Returns true while a reader may still believe UP. The lease must not be given back yet. */
+/* Returns true while a reader may still believe UP. The world must not be given away yet. */
 bool fence_believed(void);
-/* Returns ms 0 if the fence was never extended, was closed or shut, or was never made. */
+/* Returns ms 0 if the fence was never extended, was closed or shut for this process, or was
+ * never made. */
 mono_t fence_until(void);
 /* Returns true if this machine may act. */
 bool fence_open(void);

@@ -9,6 +9,7 @@ import time
 from datetime import datetime
 from signal import SIGCONT, SIGSTOP
 
+import pymysql
 import pytest
 from wk.audit import TABLES, AuditedWriters
 from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, to_all, wait_stopped
@@ -1024,6 +1025,72 @@ def test_an_older_dump_that_is_stored_late(make_pair, store):
     two.dump()
     own_dump(two, two.newest()["name"])
     two.wait(lambda: in_store(store) == [two.newest()["name"]], lambda: f"only the newest, not {in_store(store)}")
+
+
+class Persistent(threading.Thread):
+    """A game that writes to one machine for as long as it lives, whatever the server answers, and counts what was
+    acknowledged."""
+
+    def __init__(self, world):
+        super().__init__(daemon=True)
+        self.world, self.told, self.refused, self.ended = world, [], 0, threading.Event()
+
+    def run(self):
+        n = 0
+        con = self.world.server.admin(self.world.schema, read_timeout=PATIENCE)
+        while not self.ended.is_set():
+            n += 1
+            try:
+                with con.cursor() as cur:
+                    cur.execute("INSERT INTO bank VALUES (%s,1,%s,0)", (n, str(n)))
+                self.told.append((n, time.time()))
+            except pymysql.err.ProgrammingError as refused:
+                assert refused.args[0] == 1146, refused
+                self.refused += 1
+            time.sleep(0.002)
+
+
+@pytest.mark.parametrize("supervisor", ["alive", "stopped"])
+def test_a_status_from_before_a_switch_over(make_pair, store, supervisor):
+    """Without a lease too the handover is recorded only when no status of this machine says that the world is up. A stopped
+    supervisor cannot withdraw its status, so the handover waits until that has expired. A game that believes it writes
+    nothing: the tables are gone by then, and each acknowledged write is in the new world."""
+    one, two = make_pair()
+    two.start("STANDBY")
+    one.dump()
+    one.start(fault="aside.renamed=stop")
+    following(one)
+    wait_pulled(one, two)
+    game = Persistent(one.world)
+    game.start()
+    wait_for(lambda: len(game.told) > 50, "the game writes")
+    pressed = one.popen("--switch-over")
+    worker, last = wait_stopped(one, "aside.renamed"), time.time()
+    if supervisor == "stopped":
+        one.process.send_signal(SIGSTOP)
+    handovers = os.path.join(store["offsite"]["url"].removeprefix("file://"), "w1", "handover")
+    assert one.status()["ready"] and two.run("--promote", "--by-hand").rc == REFUSED
+    go_on(worker)
+
+    def handed_over():
+        found = os.path.isdir(handovers) and os.listdir(handovers)
+        if found:
+            status = one.status()
+            assert not status["ready"] or precise(status["valid_until"]) <= time.time(), status
+        return found
+    wait_for(handed_over, "the handover is recorded")
+    told = two.ok("--promote", "--by-hand", "--json")
+    assert told["lost"] == "nothing lost", told
+    refused = game.refused
+    wait_for(lambda: game.refused > refused + 100, "the game is refused")
+    game.ended.set()
+    game.join()
+    assert game.told[-1][1] < last, (game.told[-1], last)
+    found = {n for (n,) in two.world.sql("SELECT id FROM bank")}
+    assert found == {n for n, _ in game.told}, (len(found), len(game.told))
+    one.process.send_signal(SIGCONT)
+    assert one.finish(pressed).rc == DONE
+    one.wait_state("STANDBY")
 
 
 def test_a_store_that_does_not_answer_at_the_start(make_pair, store):

@@ -70,6 +70,17 @@ static void a_fence(void **state)
     assert_int_equal(fence_until().ms, 0);
     fence_shut(false);
     assert_true(fence_open());
+
+    /* The process that gives the world away may still record that. */
+    fence_shut_others();
+    assert_true(fence_is_shut());
+    assert_true(fence_open());
+    fake_mono_ms += 10;
+    assert_false(fence_open());
+    fence_set(mono_add(clock_mono(), 10));
+    fence_shut(true);
+    assert_false(fence_open());
+    fence_shut(false);
 }
 
 int main(void)
