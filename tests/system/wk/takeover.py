@@ -33,8 +33,7 @@ TTL = 4  # not far above the program's own limits, and a test machine may be slo
 
 
 class Shared(Conditions):
-    """The store as one machine sees it, with the same objects for both. `newest` is the highest generation of which each
-    machine stored a manifest; `older` has manifests of a generation below the other machine's, stored after it."""
+    """The store as one machine sees it, with the same objects for both."""
 
     def __init__(self, liar, whole, machine):
         super().__init__(liar)
@@ -43,17 +42,26 @@ class Shared(Conditions):
     def __call__(self, h):
         path = h.path.partition("?")[0]
         made = re.search(r"/dumps/[^/]*-(\d{6})-\d{8}-[^/]*\.json$", path)
+        record = re.search(r"/record/(\d+)-(\d+)-", path)
         answered = super().__call__(h)
-        if made and h.command == "PUT" and path in self.objects:
-            self.whole.stored(self.machine, path, int(made[1]))
+        if h.command == "PUT" and path in self.objects:
+            if made:
+                self.whole.stored(self.machine, path, int(made[1]))
+            elif record:
+                self.whole.recorded(self.machine, (int(record[1]), int(record[2])))
         return answered
 
 
 class Store:
-    """One S3 that honors conditions, with a door for each machine."""
+    """One S3 that honors conditions, with a door for each machine.
+
+    `newest` is the highest generation of which each machine stored a manifest. `older` has the manifests of a generation below
+    the other machine's that were stored after it by a machine that had not written the newest record. The world's owner may
+    store late what it has of earlier lives, because nothing prefers it: see test_an_older_dump_that_is_stored_late."""
 
     def __init__(self, base, count):
         self.lock, self.objects, self.newest, self.older, self.known = threading.RLock(), {}, {}, [], set()
+        self.record = ((0, 0), None)  # the newest record's number and generation, and the machine that wrote it
         self.doors = []
         for machine in range(count):
             os.mkdir(f"{base}/door-{machine}")
@@ -62,10 +70,14 @@ class Store:
             Shared(liar, self, machine)
             self.doors.append(liar)
 
+    def recorded(self, machine, number):
+        with self.lock:
+            self.record = max(self.record, (number, machine))
+
     def stored(self, machine, path, generation):
         with self.lock:
             newest = max((g for m, g in self.newest.items() if m != machine), default=0)
-            if path not in self.known and generation < newest:
+            if path not in self.known and generation < newest and self.record[1] != machine:
                 self.older.append(f"machine {machine} stored {path} of generation {generation} after one of {newest}")
             self.known.add(path)
             self.newest[machine] = max(self.newest.get(machine, 0), generation)
