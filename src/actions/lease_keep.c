@@ -14,8 +14,8 @@
 
 #define TRY_MS 500
 #define UNSAID_MS 20
-/* Twice as long as a status is valid. Without a lease nothing else ends the wait for a status that a
- * slow disk is still writing. */
+/* Twice as long as a status is valid. Without a lease nothing else ends the wait for a status that
+ * a slow disk is still writing. */
 #define WITHDRAW_MS 30000
 #define EXTRA_MS fault_wait(10000) /* in addition to twice the lease's duration */
 #define AWAY_MS 60000              /* limit without an answer, regardless of the lease */

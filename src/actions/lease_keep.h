@@ -29,11 +29,11 @@ int lease_keep_ask(struct action_context *a, struct err *e);
 void lease_keep_publish(struct lease_keep *k);
 /* Ends the renewals; a supervisor continues them. */
 void lease_keep_end(struct lease_keep *k);
-/* Shuts the fence for all other processes, and waits until no status reports the world as up here, or until such a status
- * has expired. */
+/* Shuts the fence for all other processes, and waits until no status reports the world as up here,
+ * or until such a status has expired. */
 void lease_keep_withdraw(struct action_context *a);
-/* Withdraws the status and gives the lease back if it is ours. A failure is only logged, because the lease ends by itself.
- * `kept`: this machine was the primary, and games may have read that. */
+/* Withdraws the status and gives the lease back if it is ours. A failure is only logged, because
+ * the lease ends by itself. `kept`: this machine was the primary, and games may have read that. */
 void lease_keep_release(struct action_context *a, bool kept);
 
 #endif
