@@ -7,13 +7,17 @@
 #include "watch/guard.h"
 
 #define CONDITION_KEY 64
+/* Bytes of a hint. The longest is a sentence of 70 and the command that restores
+ * STATEMENT_DEED_TABLES tables, whose names have 64 characters, each of 4 bytes once it is quoted
+ * for the shell. */
+#define CONDITION_HINT 2432
 
 struct condition {
     bool on;
     /* the same key is not alerted again, even if numbers in the text differ */
     char key[CONDITION_KEY];
-    char text[LINE], hint[2048]; /* a hint contains whole commands */
-    bool with_world;             /* the alert about the world's own state reported it */
+    char text[LINE], hint[CONDITION_HINT];
+    bool with_world; /* the alert about the world's own state reported it */
     wall_t since;
     mono_t notified; /* last alert or reminder */
 };

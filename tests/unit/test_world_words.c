@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/words.h"
+#include "watch/explain.h"
 
 static char world[] = "s8", path[] = "/etc/worldkeeper/s8.ini", elsewhere[] = "/srv/s8.ini";
 static struct config cfg = {.name = world, .path = path, .restore_auto = true};
@@ -304,6 +305,28 @@ static void test_gap(void **state)
                              "was at 2026-11-18T11:06:40Z");
 }
 
+/* The longest command that undoes a statement fits into a condition's hint, and from there into the
+ * explanation: 8 names, of 64 quotes, each four bytes in the shell. */
+static void test_longest_undo(void **state)
+{
+    (void)state;
+    struct follow_statement s = {
+        .verb = "renamed", .count = STATEMENT_DEED_TABLES, .before.ms = 1795000000000};
+    SCOPED(buf_free) struct buf hint = {0};
+    struct guard g = {.state = GUARD_WAITING, .cause = CAUSE_MISSING, .reason = "detail"};
+    struct explanation e;
+    for (size_t i = 0; i < s.count; i++) {
+        memset(s.tables[i].name, '\'', 64);
+        memset(s.tables[i].dump, 'd', sizeof s.tables[i].dump - 1);
+    }
+    buf_adds(&hint, "if that was not intended, this brings it back as it was just before: ");
+    size_t before = hint.len;
+    statement_undo(&s, true, &hint);
+    assert_in_range(hint.len, before + 2048, CONDITION_HINT - 1);
+    explain(&g, &cfg, 1146, hint.p, &e);
+    assert_string_equal(e.command, hint.p + before);
+}
+
 static void expect_exposure(struct exposure e, const char *expected)
 {
     SCOPED(buf_free) struct buf b = {0};
@@ -364,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_condition_subjects),
         cmocka_unit_test(test_statement_subjects),
         cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_longest_undo),
         cmocka_unit_test(test_exposure),
         cmocka_unit_test(test_restoring),
         cmocka_unit_test(test_node_outside_its_cluster),
