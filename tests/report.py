@@ -103,7 +103,8 @@ def counted(campaign, text):
 def commit():
     def git(*args):
         return subprocess.run(["git", *args], cwd=TOP, capture_output=True, text=True, check=True).stdout.strip()
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "Makefile", "tests")
+    own = [f":(exclude){path.relative_to(path.parents[1])}" for path in (REPORT, DATA)]
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "Makefile", "tests", *own)
     return git("rev-parse", "--short=10", "HEAD") + ("-changed" if changed else "")
 
 

@@ -3,6 +3,7 @@ import importlib.util
 import json
 import os
 import re
+import subprocess
 
 import pytest
 
@@ -54,6 +55,23 @@ def test_the_report_is_what_its_data_say():
         for at, row in rows.items():
             assert any(line.startswith(f"| {name}:") and f"| {at} |" in line and f"| {report.words(row['counts'])} |" in line
                        for line in text.splitlines()), (name, at)
+
+
+def test_the_report_itself_does_not_change_the_commit(tmp_path, monkeypatch):
+    """A campaign counts on the commit, also after another one has written the report; with any other change it does not."""
+    monkeypatch.setattr(report, "TOP", tmp_path)
+    for name in ("src/a.c", "tests/REPORT.md", "tests/report.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("1")
+    for args in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@example.net", "commit", "-qm", "1"]):
+        subprocess.run(["git", *args], cwd=tmp_path, check=True)
+    at = report.commit()
+    assert len(at) == 10
+    (tmp_path / "tests/REPORT.md").write_text("2")
+    (tmp_path / "tests/report.json").write_text("2")
+    assert report.commit() == at
+    (tmp_path / "src/a.c").write_text("2")
+    assert report.commit() == at + "-changed"
 
 
 def numbers(text):
