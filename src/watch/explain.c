@@ -131,8 +131,9 @@ void explain(const struct guard *g, const struct config *c, int error, const cha
     bool far = c->mysql.host && !config_is_here(c->mysql.host) && strcmp(t.command, SERVER) == 0;
     *out = (struct explanation){0};
     if (g->cause == CAUSE_MISSING && (found = strstr(hint, "worldkeeper --restore")) &&
-        strlen(found) < sizeof out->command) {
-        /* The journal's command loses less than the general one. */
+        !strstr(found, " --table ") && strlen(found) < sizeof out->command) {
+        /* The journal's command loses less than the general one. A command for single tables would
+         * be refused, because they do not complete a world that is missing. */
         t.command = found;
         todo =
             "If they were dropped by mistake, this brings them back as they were before; nothing "

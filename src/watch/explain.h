@@ -5,13 +5,12 @@
 #define WK_WATCH_EXPLAIN_H
 
 #include "config/config.h"
-#include "watch/condition.h"
 #include "watch/guard.h"
 
 struct explanation {
-    char cause[160]; /* a sentence without its period; details are in the guard's reason */
-    char todo[400];  /* sentences in the imperative; "": nothing needs to be done */
-    char command[CONDITION_HINT]; /* for pasting, after hint_command() has completed it; "": none */
+    char cause[160];  /* a sentence without its period; details are in the guard's reason */
+    char todo[400];   /* sentences in the imperative; "": nothing needs to be done */
+    char command[80]; /* for pasting, after hint_command() has completed it; "": none */
 };
 
 /* Returns what is known of the loss that the guard's probes count: an empty world on a server that
@@ -19,8 +18,7 @@ struct explanation {
 const char *explain_lost(const struct guard *g);
 
 /* Fills `out`. `error`: the server's or system's number in the last probe, or 0. `hint`: that of
- * the last failed restore's error; of missing tables, the journal's about their DROP, at most
- * CONDITION_HINT bytes; or "". */
+ * the last failed restore's error; of missing tables, the journal's about their DROP; or "". */
 void explain(const struct guard *g, const struct config *c, int error, const char *hint,
              struct explanation *out);
 

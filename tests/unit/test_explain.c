@@ -100,20 +100,18 @@ static void test_dropped(void **state)
             &e);
     assert_string_equal(e.command, "worldkeeper --restore --at 2026-11-22T21:03:10Z");
     assert_null(strstr(e.todo, "open condition"));
-    /* of a moment, from a named dump, for some tables: the whole command */
-    static const char whole[] =
-        "worldkeeper --restore=s8-20261122-210310-000012 --at 2026-11-22T21:03:10Z --table "
-        "planet,fleet";
-    char hint[2 * CONDITION_HINT];
-    snprintf(hint, sizeof hint, "this brings it back: %s", whole);
-    explain(&g, &c, 1049, hint, &e);
-    assert_string_equal(e.command, whole);
-    assert_null(strstr(e.todo, "open condition"));
-    /* one that does not fit is not cut: the general command is shown, and where the other one is */
-    snprintf(hint, sizeof hint, "this brings it back: %s,%0*d", whole, CONDITION_HINT, 0);
-    explain(&g, &c, 1049, hint, &e);
-    assert_string_equal(e.command, "worldkeeper --restore");
-    assert_non_null(strstr(e.todo, "open condition"));
+    /* one for single tables is refused while the world is missing, and a long one is not cut: the
+     * general command is shown, and where the other one is */
+    static const char *const others[] = {
+        "this brings it back: worldkeeper --restore=s8-1 --at 2026-11-22T21:03:10Z --table a",
+        "this brings it back: worldkeeper "
+        "--restore=a-dump-whose-name-is-so-long-that-the-command-does-not-fit-into-its-array "
+        "--force"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        explain(&g, &c, 1049, others[i], &e);
+        assert_string_equal(e.command, "worldkeeper --restore");
+        assert_non_null(strstr(e.todo, "open condition"));
+    }
 }
 
 /* No state names, verdicts or counts; each cause has a sentence, and what to do ends with a
