@@ -14,6 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #include "base/codec.h"
 #include "sample_kit.h"
@@ -399,15 +402,63 @@ static void test_crc(void **state)
         }
 }
 
+/* Returns whether the upper halves of the AVX registers have values; false if the processor does
+ * not tell. */
+static bool upper_in_use(void)
+{
+#ifdef __x86_64__
+    const unsigned osxsave = 1u << 27, xgetbv_1 = 1u << 2, avx = 1u << 2;
+    unsigned a, b, c, d, in_use;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & osxsave) ||
+        !__get_cpuid_count(0xd, 1, &a, &b, &c, &d) || !(a & xgetbv_1))
+        return false;
+    __asm__ volatile("xgetbv" : "=a"(in_use), "=d"(d) : "c"(1));
+    return in_use & avx;
+#else
+    return false;
+#endif
+}
+
+/* Values that stay there make all SSE code of the thread slow. */
+static void test_upper_halves_are_clear(void **state)
+{
+    (void)state;
+    static unsigned char data[100000], out[sizeof data];
+    SCOPED(buf_free) struct buf b = {0};
+#ifdef __x86_64__
+    if (upper_in_use()) /* since an earlier test */
+        __asm__ volatile("vzeroupper");
+#endif
+    codec_crc32(0, data, sizeof data);
+    assert_false(upper_in_use());
+    struct packer *p = packer_new(1);
+    assert_int_equal(packer_pack(p, data, sizeof data, &b), 0);
+    assert_false(upper_in_use());
+    packer_free(p);
+    struct unpacker *u = unpacker_new();
+    struct codec_io io = {
+        .in = (unsigned char *)b.p, .in_len = b.len, .out = out, .out_len = sizeof out};
+    unpacker_run(u, &io);
+    assert_false(upper_in_use());
+    unpacker_free(u);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_which),           cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_levels),          cmocka_unit_test(test_members),
-        cmocka_unit_test(test_full_at_the_end), cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_empty_extra),     cmocka_unit_test(test_bad_headers),
-        cmocka_unit_test(test_flipped_bits),    cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_noise),           cmocka_unit_test(test_crc),
+        cmocka_unit_test(test_which),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_members),
+        cmocka_unit_test(test_full_at_the_end),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_empty_extra),
+        cmocka_unit_test(test_bad_headers),
+        cmocka_unit_test(test_flipped_bits),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_crc),
+        cmocka_unit_test(test_upper_halves_are_clear),
     };
     /* Which libraries there are is asked once in a process. */
     pid_t pid = fork();
