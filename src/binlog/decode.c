@@ -50,7 +50,7 @@ struct decode {
     uint32_t map_slots[MAP_SLOTS];
     change_fn *fn;
     void *arg;
-    bool rows, markers;
+    bool rows, markers, replaces;
     char from[256]; /* the file in which reading began */
     bool rotated;   /* the last event of the previous file was a rotation */
     bool lost; /* a restart of the server was read, and since then nothing that shows a world */
@@ -254,19 +254,24 @@ static const char *take_change(struct decode *d, struct seen *s, const struct ev
                                              [EVENT_DELETE] = CHANGE_DELETE};
     struct change c = {.table = &s->pub};
     bool update = rows->op == EVENT_UPDATE;
+    const char *second = NULL;
     buf_clear(&d->before);
     buf_clear(&d->tuple);
-    at = row_image_read(s->image, rows, false, at, end, update ? &d->before : &d->tuple, e);
+    if (update && d->replaces && !s->sentinel)
+        second = row_image_same_key(s->image, rows, at, end);
+    at = second
+             ? second
+             : row_image_read(s->image, rows, false, at, end, update ? &d->before : &d->tuple, e);
     if (at && update)
         at = row_image_read(s->image, rows, true, at, end, &d->tuple, e);
     if (!at)
         return NULL;
     c.before = d->before.p;
-    c.before_len = update ? d->before.len : 0;
+    c.before_len = d->before.len;
     c.tuple = d->tuple.p;
     c.len = d->tuple.len;
     if (!s->sentinel) {
-        *rc = decode_give(d, kinds[rows->op], &c);
+        *rc = decode_give(d, second ? CHANGE_REPLACE : kinds[rows->op], &c);
     } else if (update) {
         d->lost = false; /* markers are written only while the world is up */
         *rc = decode_give(d, CHANGE_MARKER, &c);
@@ -566,6 +571,11 @@ struct decode *decode_new(const struct statement_world *world, const struct db_b
 void decode_rows(struct decode *d, bool wanted)
 {
     d->rows = wanted;
+}
+
+void decode_replaces(struct decode *d)
+{
+    d->replaces = true;
 }
 
 void decode_free(struct decode *d)

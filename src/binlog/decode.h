@@ -20,6 +20,9 @@ struct decode *decode_new(const struct statement_world *world, const struct db_b
 void decode_tables(struct decode *d);
 /* Sets whether rows are reported. Transactions and statements always are. `fn` may call it. */
 void decode_rows(struct decode *d, bool wanted);
+/* Gives each update that keeps the row's primary key as CHANGE_REPLACE, without the old row, whose
+ * values then need not be read. Otherwise all updates are CHANGE_UPDATE. */
+void decode_replaces(struct decode *d);
 /* Decodes the event that `log` returned last. Returns -1 if `fn` returned -1. */
 int decode_event(struct decode *d, const struct binlog *log, const struct event *ev);
 /* Ends the log here: an open transaction is cut off. */

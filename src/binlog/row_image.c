@@ -18,6 +18,7 @@ struct row_image {
     char *table;
     struct field *fields;
     size_t count;
+    size_t keys; /* number of columns of the primary key; 0: not known, or too many to compare */
     size_t room; /* space for a tuple, without the contents of fields that have a length prefix */
     /* A copy of the map, which later maps are compared with. */
     uint8_t *map;
@@ -31,6 +32,9 @@ struct row_image {
     bool zlib_open;
     struct buf plain;
 };
+
+/* A primary key never has more columns. */
+#define KEY_MAX 32u
 
 static size_t bit_bytes(size_t bits)
 {
@@ -59,6 +63,20 @@ static int make_fields(struct row_image *m, const struct event_map *map, const s
     if (meta != end)
         return err_set(e, ERR_DAMAGED, 0, "it has more metadata than columns");
     return read ? 0 : err_set(e, ERR_REFUSED, 0, "all its columns are generated");
+}
+
+/* Marks the columns of the primary key. Their positions count the columns of a tuple. */
+static void row_image_mark_key(struct row_image *m, const struct db_table *t)
+{
+    size_t place = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        for (size_t k = 0; k < t->key_count && !m->fields[i].skip; k++)
+            m->fields[i].key |= t->key[k] == place;
+        m->keys += m->fields[i].key;
+        place += !m->fields[i].skip;
+    }
+    if (m->keys != t->key_count || m->keys > KEY_MAX)
+        m->keys = 0;
 }
 
 /* Checks the signedness: one bit for each number, most significant bit first. MariaDB counts
@@ -137,6 +155,7 @@ struct row_image *row_image_open(const struct event_map *map, const struct db_ta
         row_image_close(m);
         return NULL;
     }
+    row_image_mark_key(m, t);
     m->meta_len = map->meta_len;
     m->extra_len = map->extra_len;
     m->map = xcalloc(m->count + m->meta_len + m->extra_len, 1);
@@ -310,27 +329,74 @@ static const uint8_t *row_image_put_row(struct row_image *m, const uint8_t *at, 
     return at;
 }
 
+/* Checks the beginning of the image at c->at, and moves c->at to its set of NULLs. */
+static int row_image_begin(struct row_image *m, const struct event_rows *r, bool after,
+                           struct cursor *c, struct err *e)
+{
+    /* The only option says that JSON values may be given as differences. A bit for each JSON
+     * column follows; no MEMORY table has such a column. */
+    uint64_t options = after && r->options ? cursor_packed(c) : 0;
+    if (row_image_check_columns(m, r, e) < 0)
+        return -1;
+    if (options > 1)
+        return err_set(e, ERR_REFUSED, 0, "table %s: a changed row has an unknown format",
+                       m->table);
+    if (take_present(m, after ? r->present_after : r->present, e) < 0)
+        return -1;
+    if (c->broken || cursor_left(c) < bit_bytes(m->present_count))
+        return err_set(e, ERR_DAMAGED, 0, "table %s: a changed row is truncated", m->table);
+    return 0;
+}
+
+/* Finds the values of the key's columns in the image at c->at, and moves c->at to its end, or with
+ * `only_key` to the end of the last of these values. Returns false if there is none, or the image
+ * is truncated. */
+static bool row_image_find_key(const struct row_image *m, struct cursor *c, bool only_key,
+                               struct cursor key[KEY_MAX])
+{
+    const uint8_t *nulls = c->at, *at = c->at + bit_bytes(m->present_count);
+    size_t k = 0, found = 0;
+    for (size_t i = 0; i < m->count && !(only_key && found == m->keys); i++) {
+        const struct field *f = &m->fields[i];
+        size_t len = 0;
+        if (!row_image_bit(m->present, i) || row_image_bit(nulls, k++))
+            continue; /* a NULL in the key is noticed because its value is not found */
+        if (!(at = find_value(f, at, c->end, &len)))
+            return false;
+        if (f->key)
+            key[found++] = (struct cursor){at, at + len, false};
+        at += len;
+    }
+    c->at = at;
+    return found == m->keys;
+}
+
+const char *row_image_same_key(struct row_image *m, const struct event_rows *r, const char *at,
+                               const char *end)
+{
+    struct err ignored;
+    struct cursor c = {(const uint8_t *)at, (const uint8_t *)end, false}, was[KEY_MAX], is[KEY_MAX];
+    if (!m->keys || row_image_begin(m, r, false, &c, &ignored) < 0 ||
+        !row_image_find_key(m, &c, false, was))
+        return NULL;
+    const char *second = (const char *)c.at;
+    if (row_image_begin(m, r, true, &c, &ignored) < 0 || !row_image_find_key(m, &c, true, is))
+        return NULL;
+    for (size_t i = 0; i < m->keys; i++)
+        if (cursor_left(&was[i]) != cursor_left(&is[i]) ||
+            memcmp(was[i].at, is[i].at, cursor_left(&is[i])) != 0)
+            return NULL;
+    return second;
+}
+
 const char *row_image_read(struct row_image *m, const struct event_rows *r, bool after,
                            const char *at, const char *end, struct buf *out, struct err *e)
 {
     const struct field *bad = m->fields;
     const size_t had = out->len;
     struct cursor c = {(const uint8_t *)at, (const uint8_t *)end, false};
-    /* The only option says that JSON values may be given as differences. A bit for each JSON
-     * column follows; no MEMORY table has such a column. */
-    uint64_t options = after && r->options ? cursor_packed(&c) : 0;
-    if (row_image_check_columns(m, r, e) < 0)
+    if (row_image_begin(m, r, after, &c, e) < 0)
         return NULL;
-    if (options > 1) {
-        err_set(e, ERR_REFUSED, 0, "table %s: a changed row has an unknown format", m->table);
-        return NULL;
-    }
-    if (take_present(m, after ? r->present_after : r->present, e) < 0)
-        return NULL;
-    if (c.broken || cursor_left(&c) < bit_bytes(m->present_count)) {
-        err_set(e, ERR_DAMAGED, 0, "table %s: a changed row is truncated", m->table);
-        return NULL;
-    }
     buf_reserve(out, m->room);
     const uint8_t *next = row_image_put_row(m, c.at, c.end, out, &bad);
     if (next)

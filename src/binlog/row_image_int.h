@@ -45,6 +45,7 @@ struct field {
     field_put *put;
     enum db_encoding encoding;
     bool skip; /* generated: not in the tuple */
+    bool key;  /* part of the primary key */
     bool is_unsigned;
     bool has_sign;     /* a number whose range depends on its sign */
     bool compressed;   /* VARCHAR … COMPRESSED of MariaDB */

@@ -17,6 +17,7 @@
 /* Number of bytes of a key or tuple shown in a message. */
 #define SHOWN 120u
 #define BATCH 4096u
+#define COPIES ((512u << 10) - 1) /* bytes of copied tuples of a batch, or one longer tuple */
 /* How many rows ahead a row's offset is prefetched, and how many rows ahead the row. */
 #define FAR 32u
 #define NEAR 16u
@@ -367,6 +368,7 @@ struct delta_pipe {
     struct double_buffer *turns;
     struct submitted *list[2];
     size_t count[2];
+    struct buf copies[2]; /* never moved while they are in use */
 };
 
 /* Two prefetches run ahead of each change: first the row's slot, then the row. */
@@ -399,6 +401,7 @@ static void free_pipe(struct delta_pipe *p)
         for (size_t n = 0; n < BATCH; n++)
             buf_free(&p->list[half][n].joined);
         free(p->list[half]);
+        buf_free(&p->copies[half]);
     }
     free(p);
 }
@@ -432,15 +435,39 @@ int delta_drain(struct delta *d, struct err *e)
     return rc < 0 ? rc : delta_reported(d, double_buffer_drain(d->pipe->turns, e));
 }
 
+static void delta_open_pipe(struct delta *d)
+{
+    if (d->pipe)
+        return;
+    d->pipe = xcalloc(1, sizeof *d->pipe);
+    d->pipe->turns = double_buffer_open(merge_batch, NULL, d->pipe);
+    for (unsigned half = 0; half < 2; half++)
+        d->pipe->list[half] = xcalloc(BATCH, sizeof *d->pipe->list[half]);
+}
+
+int delta_submit_copy(struct delta *d, struct delta_table *t, enum delta_op op, const char *tuple,
+                      size_t len, struct err *e)
+{
+    delta_open_pipe(d);
+    struct delta_pipe *p = d->pipe;
+    struct buf *b = &p->copies[double_buffer_half(p->turns)];
+    if (b->len && b->len + len > COPIES) {
+        if (delta_rotate(d, e) < 0)
+            return -1;
+        b = &p->copies[double_buffer_half(p->turns)];
+    }
+    if (p->count[double_buffer_half(p->turns)] == 0)
+        buf_clear(b);
+    buf_reserve(b, b->len + len < COPIES ? COPIES - b->len : len);
+    const char *copy = b->p + b->len;
+    buf_add(b, tuple, len);
+    return delta_submit(d, t, op, copy, len, e);
+}
+
 int delta_submit(struct delta *d, struct delta_table *t, enum delta_op op, const char *tuple,
                  size_t len, struct err *e)
 {
-    if (!d->pipe) {
-        d->pipe = xcalloc(1, sizeof *d->pipe);
-        d->pipe->turns = double_buffer_open(merge_batch, NULL, d->pipe);
-        for (unsigned half = 0; half < 2; half++)
-            d->pipe->list[half] = xcalloc(BATCH, sizeof *d->pipe->list[half]);
-    }
+    delta_open_pipe(d);
     unsigned half = double_buffer_half(d->pipe->turns);
     struct submitted *s = &d->pipe->list[half][d->pipe->count[half]];
     if (delta_read_key(t, tuple, len, &s->joined, &s->key, e) < 0)

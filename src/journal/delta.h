@@ -64,6 +64,9 @@ int delta_update(struct delta_table *t, const char *before, size_t before_len, c
  * no other function that takes changes or base rows may be called. */
 int delta_submit(struct delta *f, struct delta_table *t, enum delta_op op, const char *tuple,
                  size_t len, struct err *e);
+/* Like delta_submit(), but copies the tuple. */
+int delta_submit_copy(struct delta *f, struct delta_table *t, enum delta_op op, const char *tuple,
+                      size_t len, struct err *e);
 /* Waits for everything submitted before the last rotation, and starts on what was submitted
  * since. */
 int delta_rotate(struct delta *f, struct err *e);

@@ -70,7 +70,7 @@ struct run {
     } rejected[TRIES];
     size_t rejected_count;
     bool again;
-    bool plain;        /* changes of segments are merged one at a time */
+    bool plain;        /* changes are merged one at a time */
     bool parts, fresh; /* as in the source, unless a restore by an older version was read */
 
     bool first_gtid_seen;
@@ -297,16 +297,17 @@ static void note_counter(struct delta_table *f, const struct change *c)
         f->counter = value;
 }
 
-/* Merges a change. Tuples of segments stay in memory until the second frame after their own is
- * read. */
+/* Merges a change, if possible in the delta's thread. Tuples of segments stay in memory until the
+ * second frame after their own is read; those of the log do not. */
 static int delta_row(struct run *r, struct delta_table *f, const struct change *c, struct err *e)
 {
     enum delta_op op = c->kind == CHANGE_INSERT   ? DELTA_INSERT
                        : c->kind == CHANGE_DELETE ? DELTA_DELETE
                                                   : DELTA_REPLACE;
-    if (r->filed && !r->plain && c->kind != CHANGE_UPDATE && c->kind != CHANGE_TRUNCATE)
-        return delta_submit(r->out->delta, f, op, c->tuple, c->len, e);
-    if (r->filed && delta_drain(r->out->delta, e) < 0)
+    if (!r->plain && c->kind != CHANGE_UPDATE && c->kind != CHANGE_TRUNCATE)
+        return r->filed ? delta_submit(r->out->delta, f, op, c->tuple, c->len, e)
+                        : delta_submit_copy(r->out->delta, f, op, c->tuple, c->len, e);
+    if (delta_drain(r->out->delta, e) < 0)
         return -1;
     if (c->kind == CHANGE_UPDATE)
         return delta_update(f, c->before, c->before_len, c->tuple, c->len, e);
@@ -321,7 +322,7 @@ static int delta_row(struct run *r, struct delta_table *f, const struct change *
 static void replay_contradiction(struct run *r, const char *name, const struct err *e)
 {
     const struct replay_table *own = name ? replay_table(r->out, name) : NULL;
-    if (r->filed && !r->plain) {
+    if (!r->plain) {
         r->plain = r->again = true;
         set_phase(r, PHASE_OVER);
     } else if (own && !own->closed && r->parts) {
@@ -382,6 +383,7 @@ static void take_swap(struct run *r, const struct statement_mark *mark)
         replay_gap(r, "%s", r->s->unlogged);
     } else {
         set_phase(r, PHASE_WORLD);
+        delta_waiting(r, delta_drain);
         r->out->to_loss = false;
         r->out->gap[0] = '\0';
         replay_tables_restored(r->out);
@@ -441,6 +443,7 @@ static void replay_begin_group(struct run *r, const struct change *c)
         const struct rejected *g = &r->rejected[i];
         if (!replay_same_place(&g->begins, &r->group.begins) || g->at.ms != r->group.at.ms)
             continue;
+        delta_waiting(r, delta_drain);
         if (g->only[0] && r->parts)
             replay_table_close(r->out, r->s->m, g->only, g->gap, r->group.at);
         else if (g->gap[0])
@@ -740,6 +743,9 @@ static int replay_read_events(struct run *r, struct err *e)
     if (got == 0)
         decode_end(r->decode, r->log);
     r->out->at_end = got == 0;
+    delta_waiting(r, delta_drain);
+    if (r->again) /* the next pass meets an error again */
+        return 0;
     if (r->unasked.cls)
         return err_pass(e, &r->unasked);
     return got < 0 ? -1 : 0;
@@ -756,6 +762,7 @@ static int read_log(struct run *r, struct err *e)
     if (!r->log)
         return -1;
     r->decode = decode_new(&w, &r->place.point, false, replay_take, r);
+    decode_replaces(r->decode);
     set_phase(r, r->phase);
     int rc = replay_read_events(r, e);
     decode_free(r->decode);

@@ -219,12 +219,66 @@ static void test_other_letters(void **state)
     decode_free(d);
 }
 
+/* An update of a table whose key is its first column, b; the last kind of change. */
+static enum change_kind update_of(struct decode *d, enum change_kind *last, char was, char is)
+{
+    static const uint8_t all[] = {0xff}, types[] = {3, 3};
+    const char images[] = {0, was, 0, 0, 0, 7, 0, 0, 0, 0, is, 0, 0, 0, 8, 0, 0, 0};
+    struct event map = {.kind = EVENT_MAP, .next = 100}, ev = {.kind = EVENT_ROWS, .next = 100};
+    map.map = (struct event_map){.table_id = 1,
+                                 .schema = "w",
+                                 .table = "t",
+                                 .columns = 2,
+                                 .types = types,
+                                 .meta = types,
+                                 .extra = types};
+    ev.rows = (struct event_rows){.table_id = 1,
+                                  .op = EVENT_UPDATE,
+                                  .columns = 2,
+                                  .present = all,
+                                  .present_after = all,
+                                  .data = images,
+                                  .len = sizeof images};
+    assert_int_equal(decode_event(d, NULL, &map), 0);
+    assert_int_equal(decode_event(d, NULL, &ev), 0);
+    return *last;
+}
+
+/* Only on request, and only if the key stays, is an update a replacement. */
+static void test_replaces(void **state)
+{
+    (void)state;
+    static char b[] = "b", v[] = "v", type[] = "int(11)", name[] = "t";
+    static unsigned key[] = {0};
+    struct db_column columns[] = {{.name = b, .type = type}, {.name = v, .type = type}};
+    struct db_table t = {.name = name,
+                         .memory = true,
+                         .columns = columns,
+                         .column_count = 2,
+                         .key = key,
+                         .key_count = 1};
+    struct db_tables tables = {.list = &t, .count = 1};
+    struct statement_world world = {"w", "s", &tables};
+    struct db_binlog_pos from = {.file = "log.000001", .pos = 4};
+    enum change_kind last = CHANGE_MARKER;
+    struct decode *d = decode_new(&world, &from, false, note_kind, &last);
+    assert_int_equal(update_of(d, &last, 1, 1), CHANGE_UPDATE);
+    decode_replaces(d);
+    assert_int_equal(update_of(d, &last, 1, 1), CHANGE_REPLACE);
+    assert_int_equal(update_of(d, &last, 1, 2), CHANGE_UPDATE);
+    decode_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables_without_end),   cmocka_unit_test(test_rows_of_many_tables),
-        cmocka_unit_test(test_another_map),          cmocka_unit_test(test_columns_without_rows),
-        cmocka_unit_test(test_comment_of_a_restart), cmocka_unit_test(test_other_letters),
+        cmocka_unit_test(test_replaces),
+        cmocka_unit_test(test_tables_without_end),
+        cmocka_unit_test(test_rows_of_many_tables),
+        cmocka_unit_test(test_another_map),
+        cmocka_unit_test(test_columns_without_rows),
+        cmocka_unit_test(test_comment_of_a_restart),
+        cmocka_unit_test(test_other_letters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

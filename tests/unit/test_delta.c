@@ -936,6 +936,7 @@ struct pair {
     struct delta_table *t[2];
     unsigned form; /* 0: the key is first, 1: apart, 2: none */
     bool seldom;   /* more changes than one batch holds between two turns */
+    bool copied;   /* tuples do not stay in place */
     bool base[IDS], there[IDS];
     unsigned version[IDS];
     char **late; /* tuples that must stay until delta_drain(), or the second delta_rotate() */
@@ -975,11 +976,25 @@ static void turn(struct pair *p)
     p->before = p->late_count;
 }
 
+/* Submits a tuple that does not stay in place. */
+static void submit_passing(struct delta *f, struct delta_table *t, enum delta_op op,
+                           const char *tuple, size_t len)
+{
+    struct err e;
+    char *passing = xstrndup(tuple, len);
+    assert_int_equal(delta_submit_copy(f, t, op, passing, len, &e), 0);
+    memset(passing, 'x', len);
+    free(passing);
+}
+
 static void later(struct pair *p, enum delta_op op, char *tuple)
 {
     struct err e;
     assert_int_equal(delta_change(p->t[0], op, tuple, strlen(tuple), &e), 0);
-    assert_int_equal(delta_submit(p->some, p->t[1], op, tuple, strlen(tuple), &e), 0);
+    if (p->copied)
+        submit_passing(p->some, p->t[1], op, tuple, strlen(tuple));
+    else
+        assert_int_equal(delta_submit(p->some, p->t[1], op, tuple, strlen(tuple), &e), 0);
     keep_late(p, tuple);
     if (dice(3000) == 0) {
         assert_int_equal(delta_drain(p->some, &e), 0);
@@ -1087,9 +1102,13 @@ static void test_some_at_a_time(void **state)
     static const unsigned keys[3][1] = {{0}, {1}, {0}};
     (void)state;
     dice_seed = 88172645463325252u;
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < 12; i++) {
         unsigned form = i % 3;
-        struct pair p = {.one = delta_new(), .some = delta_new(), .form = form, .seldom = i >= 3};
+        struct pair p = {.one = delta_new(),
+                         .some = delta_new(),
+                         .form = form,
+                         .seldom = i % 6 >= 3,
+                         .copied = i >= 6};
         struct collected a = {0}, b = {0};
         struct err e;
         p.t[0] = delta_table(p.one, "t", keys[form], form < 2);
@@ -1110,6 +1129,36 @@ static void test_some_at_a_time(void **state)
         delta_free(p.one);
         delta_free(p.some);
     }
+}
+
+/* Copies of tuples of all lengths, also of more than a batch has room for. */
+static void test_long_copies(void **state)
+{
+    static const size_t lengths[] = {1, 100000, 524200, 2, 700000, 524279, 3, 300000, 1000000, 4};
+    struct collected got = {0};
+    struct buf tuple = {0}, want = {0};
+    struct err e;
+    unsigned key = 0;
+    (void)state;
+    struct delta *f = delta_new();
+    struct delta_table *t = delta_table(f, "t", &key, 1);
+    for (unsigned i = 0; i < 40; i++) {
+        size_t len = lengths[i % (sizeof lengths / sizeof *lengths)];
+        buf_clear(&tuple);
+        buf_printf(&tuple, "(%u,'", i);
+        for (size_t n = 0; n < len; n++)
+            buf_addc(&tuple, (char)('a' + (i + n) % 26));
+        buf_adds(&tuple, "')");
+        submit_passing(f, t, DELTA_INSERT, tuple.p, tuple.len);
+        buf_printf(&want, "%s|", tuple.p);
+    }
+    assert_int_equal(delta_drain(f, &e), 0);
+    assert_int_equal(delta_finish(t, false, 1, collect, &got, &e), 0);
+    assert_string_equal(got.text.p, want.p);
+    buf_free(&got.text);
+    buf_free(&tuple);
+    buf_free(&want);
+    delta_free(f);
 }
 
 static struct delta_table *row_that_comes_twice(void)
@@ -1696,6 +1745,7 @@ int main(void)
         cmocka_unit_test_teardown(test_space_is_used_again, halt),
         cmocka_unit_test_teardown(test_queue, halt),
         cmocka_unit_test(test_some_at_a_time),
+        cmocka_unit_test(test_long_copies),
         cmocka_unit_test_teardown(test_late_contradiction, halt),
         cmocka_unit_test_teardown(test_contradiction_behind_a_turn, halt),
         cmocka_unit_test(test_work_not_waited_for),

@@ -590,6 +590,91 @@ static void test_options(void **state)
     row_image_close(m);
 }
 
+/* Columns a VARBINARY(20), b INT, g INT generated, c INT; the key is (c, b). */
+static struct row_image *open_keyed(struct event_map *map, size_t keys)
+{
+    static char names[4][2] = {"a", "b", "g", "c"}, table[] = "t", binary[] = "varbinary(20)",
+                number[] = "int(11)";
+    static unsigned key[] = {2, 1};
+    static const uint8_t types[] = {15, 3, 3, 3}, meta[] = {20, 0};
+    struct db_column columns[4];
+    struct err e = {0};
+    for (size_t i = 0; i < 4; i++)
+        columns[i] = (struct db_column){.name = names[i],
+                                        .type = i == 0 ? binary : number,
+                                        .encoding = i == 0 ? DB_BYTES : DB_RAW,
+                                        .generated = i == 2};
+    struct db_table t = {
+        .name = table, .columns = columns, .column_count = 4, .key = key, .key_count = keys};
+    *map = (struct event_map){.columns = 4,
+                              .types = types,
+                              .meta = meta,
+                              .meta_len = 2,
+                              .extra = types,
+                              .schema = "",
+                              .table = ""};
+    struct row_image *m = row_image_open(map, &t, &e);
+    if (!m)
+        fail_msg("%s", e.text);
+    return m;
+}
+
+/* An image: a of `a` bytes, then b, g and c; NULL where the number is negative. */
+static void add_keyed(struct buf *b, unsigned a, int n, int g, int c)
+{
+    const int all[] = {n, g, c};
+    char nulls = (char)((n < 0) << 1 | (g < 0) << 2 | (c < 0) << 3);
+    buf_addc(b, nulls);
+    buf_addc(b, (char)a);
+    for (unsigned i = 0; i < a; i++)
+        buf_addc(b, 'x');
+    for (int i = 0; i < 3; i++)
+        if (all[i] >= 0)
+            buf_add(b, (char[]){(char)all[i], 0, 0, 0}, 4);
+}
+
+/* Whether an update keeps its key: whatever else changes, and only if all of it is there. */
+static void test_same_key(void **state)
+{
+    (void)state;
+    static const uint8_t all[] = {0xff}, without_c[] = {0xf7};
+    const struct {
+        unsigned a;
+        int b, g, c;
+        bool same;
+    } cases[] = {{3, 1, 1, 2, true},   {0, 1, 9, 2, true},  {20, 1, -1, 2, true},
+                 {3, 9, 1, 2, false},  {3, 1, 1, 9, false}, {3, 2, 1, 1, false},
+                 {3, -1, 1, 2, false}, {3, 1, 2, -1, false}};
+    struct event_map map;
+    struct row_image *m = open_keyed(&map, 2), *keyless = open_keyed(&map, 0);
+    struct event_rows r = {.columns = 4, .present = all, .present_after = all};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct buf b = {0};
+        add_keyed(&b, 3, 1, 1, 2);
+        size_t first = b.len;
+        add_keyed(&b, cases[i].a, cases[i].b, cases[i].g, cases[i].c);
+        const char *end = b.p + b.len, *second = cases[i].same ? b.p + first : NULL;
+        assert_ptr_equal(row_image_same_key(m, &r, b.p, end), second);
+        assert_null(row_image_same_key(keyless, &r, b.p, end));
+        for (size_t len = 0; len < b.len; len++) { /* cut: the end of the key is not there */
+            char *part = malloc(len + 1);
+            assert_non_null(part);
+            memcpy(part, b.p, len);
+            assert_null(row_image_same_key(m, &r, part, part + len));
+            free(part);
+        }
+        r.present_after = without_c;
+        assert_null(row_image_same_key(m, &r, b.p, end));
+        r.present_after = all;
+        r.columns--;
+        assert_null(row_image_same_key(m, &r, b.p, end));
+        r.columns++;
+        buf_free(&b);
+    }
+    row_image_close(m);
+    row_image_close(keyless);
+}
+
 static void test_only_generated(void **state)
 {
     (void)state;
@@ -607,11 +692,12 @@ static void test_only_generated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),       cmocka_unit_test(test_uuid),
-        cmocka_unit_test(test_compressed),   cmocka_unit_test(test_misfits),
-        cmocka_unit_test(test_wrong_values), cmocka_unit_test(test_extra),
-        cmocka_unit_test(test_sign_of_year), cmocka_unit_test(test_present),
-        cmocka_unit_test(test_options),      cmocka_unit_test(test_only_generated),
+        cmocka_unit_test(test_same_key), cmocka_unit_test(test_values),
+        cmocka_unit_test(test_uuid),     cmocka_unit_test(test_compressed),
+        cmocka_unit_test(test_misfits),  cmocka_unit_test(test_wrong_values),
+        cmocka_unit_test(test_extra),    cmocka_unit_test(test_sign_of_year),
+        cmocka_unit_test(test_present),  cmocka_unit_test(test_options),
+        cmocka_unit_test(test_same_key), cmocka_unit_test(test_only_generated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
