@@ -349,10 +349,10 @@ static int row_image_begin(struct row_image *m, const struct event_rows *r, bool
 }
 
 /* Finds the values of the key's columns in the image at c->at, and moves c->at to its end, or with
- * `only_key` to the end of the last of these values. Returns false if there is none, or the image
- * is truncated. */
-static bool row_image_find_key(const struct row_image *m, struct cursor *c, bool only_key,
-                               struct cursor key[KEY_MAX])
+ * `only_key` to the end of the last of these values. Returns their number, or 0 if the image does
+ * not have all of them. */
+static size_t row_image_find_key(const struct row_image *m, struct cursor *c, bool only_key,
+                                 struct cursor key[KEY_MAX])
 {
     const uint8_t *nulls = c->at, *at = c->at + bit_bytes(m->present_count);
     size_t k = 0, found = 0;
@@ -362,13 +362,13 @@ static bool row_image_find_key(const struct row_image *m, struct cursor *c, bool
         if (!row_image_bit(m->present, i) || row_image_bit(nulls, k++))
             continue; /* a NULL in the key is noticed because its value is not found */
         if (!(at = find_value(f, at, c->end, &len)))
-            return false;
+            return 0;
         if (f->key)
             key[found++] = (struct cursor){at, at + len, false};
         at += len;
     }
     c->at = at;
-    return found == m->keys;
+    return found == m->keys ? found : 0;
 }
 
 const char *row_image_same_key(struct row_image *m, const struct event_rows *r, const char *at,
@@ -377,16 +377,16 @@ const char *row_image_same_key(struct row_image *m, const struct event_rows *r, 
     struct err ignored;
     struct cursor c = {(const uint8_t *)at, (const uint8_t *)end, false}, was[KEY_MAX], is[KEY_MAX];
     if (!m->keys || row_image_begin(m, r, false, &c, &ignored) < 0 ||
-        !row_image_find_key(m, &c, false, was))
+        row_image_find_key(m, &c, false, was) == 0)
         return NULL;
     const char *second = (const char *)c.at;
-    if (row_image_begin(m, r, true, &c, &ignored) < 0 || !row_image_find_key(m, &c, true, is))
-        return NULL;
-    for (size_t i = 0; i < m->keys; i++)
+    size_t n =
+        row_image_begin(m, r, true, &c, &ignored) < 0 ? 0 : row_image_find_key(m, &c, true, is);
+    for (size_t i = 0; i < n; i++)
         if (cursor_left(&was[i]) != cursor_left(&is[i]) ||
             memcmp(was[i].at, is[i].at, cursor_left(&is[i])) != 0)
             return NULL;
-    return second;
+    return n ? second : NULL;
 }
 
 const char *row_image_read(struct row_image *m, const struct event_rows *r, bool after,

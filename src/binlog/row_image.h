@@ -30,8 +30,8 @@ int row_image_check(struct row_image *m, const struct event_rows *r, struct err 
  * (binlog_row_image is not FULL) or is stored as differences from the first image. */
 const char *row_image_read(struct row_image *m, const struct event_rows *r, bool after,
                            const char *at, const char *end, struct buf *out, struct err *e);
-/* Returns the position of the second image of the update at `at`, if both images have the same bytes
- * in all columns of the primary key. Otherwise, or if they cannot be read, returns NULL: then
+/* Returns the position of the second image of the update at `at`, if both images have the same
+ * bytes in all columns of the primary key. Otherwise, or if they cannot be read, returns NULL: then
  * row_image_read() reads both. */
 const char *row_image_same_key(struct row_image *m, const struct event_rows *r, const char *at,
                                const char *end);
