@@ -359,8 +359,9 @@ static int give_statement(struct decode *d, const struct event *ev,
     bool known = statement_summary(d->world, ev->query.schema, ev->query.sql, ev->query.len, &deed);
     statement_brief(ev->query.sql, ev->query.len, brief, sizeof brief);
     line_set(why, sizeof why, "a statement that was not logged as row changes: %s", brief);
-    bool certain = !mark && statement_scope(d->world, ev->query.schema, decode_words(d, ev),
-                                            ev->query.len, &scope);
+    bool certain =
+        !mark && !ev->query.unreadable &&
+        statement_scope(d->world, ev->query.schema, decode_words(d, ev), ev->query.len, &scope);
     bool created = certain && scope.count == 1 && scope.tables[0].deed == SCOPE_CREATED;
     /* its rows have the definition listed now, or their map will show that they do not */
     if (created)
@@ -421,7 +422,10 @@ static int take_query(struct decode *d, const struct event *ev)
     if (st.kind == STATEMENT_TRUNCATE && ev->flags & EVENT_OF_SESSION)
         /* a temporary table may have the same name as a table of the world */
         st.kind = STATEMENT_CHANGE;
-    if (st.kind != STATEMENT_BEGIN && st.kind != STATEMENT_END)
+    bool edge = st.kind == STATEMENT_BEGIN || st.kind == STATEMENT_END;
+    if (ev->query.unreadable && !edge)
+        st.kind = STATEMENT_CHANGE;
+    if (!edge)
         memset(d->unknown_names, 0, sizeof d->unknown_names);
     switch (st.kind) {
     case STATEMENT_SWAP:

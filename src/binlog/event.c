@@ -74,8 +74,14 @@ static const char *read_packed_head(struct cursor *c, struct event *out)
     return NULL;
 }
 
-/* Returns whether a collation is one of UTF-8 or ASCII. MariaDB's collations without padding have
- * the number of their kin plus 1024; its newest ones have ranges of their own. Source:
+/* Returns the collation's number without MariaDB's 1024 for those without padding. */
+static unsigned collation_kin(unsigned collation)
+{
+    return collation > 1024 && collation < 2048 ? collation - 1024 : collation;
+}
+
+/* Returns whether a collation is one of UTF-8 or ASCII. MariaDB's newest ones have ranges of their
+ * own. Source:
  * information_schema.COLLATIONS of MariaDB 10.5, 10.11 and 11.8 and of MySQL 9.7. A new collation
  * of UTF-8 counts as another character set, which costs a dump at most. */
 static bool is_utf8(unsigned collation)
@@ -84,7 +90,7 @@ static bool is_utf8(unsigned collation)
         unsigned from, to;
     } ranges[] = {{11, 11},   {33, 33},   {45, 46},   {65, 65},   {76, 76},    {83, 83},
                   {192, 247}, {255, 323}, {576, 578}, {608, 610}, {2048, 2559}};
-    unsigned kin = collation > 1024 && collation < 2048 ? collation - 1024 : collation;
+    unsigned kin = collation_kin(collation);
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (kin >= ranges[i].from && kin <= ranges[i].to)
             return true;
@@ -93,9 +99,10 @@ static bool is_utf8(unsigned collation)
 
 /* Reads the session's variables up to its character set. Each begins with a code, which determines
  * its length. */
-static bool has_other_letters(struct cursor c)
+static void read_letters(struct cursor c, struct event *out)
 {
     enum { FLAGS2, SQL_MODE, CATALOG, AUTO_INCREMENT, CHARSET, CATALOG_NZ = 6 };
+    enum { SWE7 = 10, SWE7_BIN = 82 }; /* collations swe7_swedish_ci and swe7_bin */
     while (!c.broken && cursor_left(&c)) {
         switch (cursor_number(&c, 1)) {
         case FLAGS2:
@@ -113,13 +120,15 @@ static bool has_other_letters(struct cursor c)
             break;
         case CHARSET: {
             unsigned client = (unsigned)cursor_number(&c, 2);
-            return !c.broken && !is_utf8(client);
+            out->query.other_letters = !c.broken && !is_utf8(client);
+            unsigned kin = collation_kin(client);
+            out->query.unreadable = !c.broken && (kin == SWE7 || kin == SWE7_BIN);
+            return;
         }
         default:
-            return false;
+            return;
         }
     }
-    return false;
 }
 
 static const char *read_query(struct input *in, struct event *out)
@@ -130,8 +139,7 @@ static const char *read_query(struct input *in, struct event *out)
     uint64_t len = cursor_number(&in->post, 2);
     const uint8_t *session = cursor_bytes(&in->body, len);
     if (session)
-        out->query.other_letters =
-            has_other_letters((struct cursor){session, session + len, false});
+        read_letters((struct cursor){session, session + len, false}, out);
     out->query.schema = event_name_of(&in->body, schema);
     if (!out->query.schema)
         return "the name of its schema is not terminated";

@@ -104,6 +104,7 @@ struct event {
             const char *sql;    /* not terminated */
             size_t len;
             bool other_letters; /* the session's character set is neither UTF-8 nor ASCII */
+            bool unreadable;    /* it is swe7, where quotes and brackets are letters */
         } query;
         struct event_map map;
         struct event_rows rows;

@@ -212,7 +212,7 @@ static void test_query(void **state)
 }
 
 /* Reads a statement of a session with these variables. */
-static bool other_letters(const char *variables, size_t len)
+static struct event session_event(const char *variables, size_t len)
 {
     struct event_format f = event_format_first(false);
     struct event ev;
@@ -229,14 +229,15 @@ static bool other_letters(const char *variables, size_t len)
     assert_int_equal(ev.query.len, 11);
     free(copy);
     buf_free(&b);
-    return ev.query.other_letters;
+    return ev;
 }
 
 /* The character set of the session that a statement ran in. */
 static void test_letters(void **state)
 {
     (void)state;
-#define LETTERS(s) other_letters(s, sizeof(s) - 1)
+#define LETTERS(s) session_event(s, sizeof(s) - 1).query.other_letters
+#define UNREADABLE(s) session_event(s, sizeof(s) - 1).query.unreadable
 #define SESSION                                                                                    \
     "\0abcd"                                                                                       \
     "\1abcdefgh"                                                                                   \
@@ -254,6 +255,8 @@ static void test_letters(void **state)
                  LETTERS("\6\xff"
                          "x") ||
                  LETTERS("\x63\4\x08\0"));
+    assert_true(UNREADABLE("\4\x0a\0") && UNREADABLE("\4\x52\0") && UNREADABLE("\4\x0a\4"));
+    assert_false(UNREADABLE(SESSION "\x1c\0\x2d\0\x2d\0") || UNREADABLE("\4\x21\0"));
 }
 
 static void test_rotate(void **state)
