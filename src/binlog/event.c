@@ -80,16 +80,17 @@ static unsigned collation_kin(unsigned collation)
     return collation > 1024 && collation < 2048 ? collation - 1024 : collation;
 }
 
-/* Returns whether a collation is one of UTF-8 or ASCII. MariaDB's newest ones have ranges of their
- * own. Source:
- * information_schema.COLLATIONS of MariaDB 10.5, 10.11 and 11.8 and of MySQL 9.7. A new collation
- * of UTF-8 counts as another character set, which costs a dump at most. */
+/* Returns whether a collation is one of UTF-8 or ASCII, or binary, in which servers take names for
+ * UTF-8 and only ASCII's quotes and blanks for such; our own sessions use it. MariaDB's newest
+ * collations have ranges of their own. Source: information_schema.COLLATIONS of MariaDB 10.5, 10.11
+ * and 11.8 and of MySQL 9.7. A new collation of UTF-8 counts as another character set, which costs
+ * a dump at most. */
 static bool is_utf8(unsigned collation)
 {
     static const struct {
         unsigned from, to;
-    } ranges[] = {{11, 11},   {33, 33},   {45, 46},   {65, 65},   {76, 76},    {83, 83},
-                  {192, 247}, {255, 323}, {576, 578}, {608, 610}, {2048, 2559}};
+    } ranges[] = {{11, 11}, {33, 33},   {45, 46},   {63, 63},   {65, 65},   {76, 76},
+                  {83, 83}, {192, 247}, {255, 323}, {576, 578}, {608, 610}, {2048, 2559}};
     unsigned kin = collation_kin(collation);
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (kin >= ranges[i].from && kin <= ranges[i].to)

@@ -103,7 +103,7 @@ struct event {
             const char *schema; /* default schema, NUL-terminated */
             const char *sql;    /* not terminated */
             size_t len;
-            bool other_letters; /* the session's character set is neither UTF-8 nor ASCII */
+            bool other_letters; /* the session's character set is not UTF-8, ASCII or binary */
             bool unreadable;    /* it is swe7, where quotes and brackets are letters */
         } query;
         struct event_map map;

@@ -7,6 +7,7 @@ import re
 import pymysql
 import pytest
 from wk.follow import LOG, all_comes_back, crash, dump_and_follow, following, journal
+from wk.keeper import USER
 from wk.server import MYSQL
 
 # -- many tables in one statement --------------------------------------------------------------
@@ -183,6 +184,25 @@ def test_a_statement_does_not_hide_what_it_does(make_followed, hidden):
     told = crash(keeper)
     if told["journal"]["whole"]:
         world.assert_is(before)
+
+
+def test_the_restore_of_a_neighbor_is_no_gap(make_server, make_world, make_keeper):
+    """If two worlds of a server have names beyond ASCII, the restore of one does not end the journal of the other."""
+    server = make_server(*LOG)
+    keeper, neighbor = (make_keeper(make_world("small", server, schema=name)).init() for name in ("wört", "küste"))
+    server.account(USER, ["wört", "küste"])
+    keeper.dump()
+    neighbor.dump()
+    keeper.world.mark(7)
+    server.sql("DELETE FROM `küste`.worldkeeper_sentinel")
+    neighbor.ok("--restore", "--force")
+    keeper.world.mark(8)
+    before = keeper.world.snapshot()
+    server.kill9()
+    server.start()
+    told = keeper.ok("--restore", "--json")
+    keeper.world.assert_is(before)
+    assert told["journal"]["whole"], told
 
 
 @pytest.mark.parametrize("mode", ["server", "follow"])

@@ -250,6 +250,7 @@ static void test_letters(void **state)
     assert_true(LETTERS(SESSION "\xf8\0"));             /* GB18030, between those of UTF-8 */
     assert_true(LETTERS("\2\3std\0\4\x08\0"));          /* as servers before 5.0.4 wrote it */
     assert_false(LETTERS("\4\x2d\0") || LETTERS("\4\x21\0") || LETTERS("\4\x0b\0"));
+    assert_false(LETTERS("\4\x3f\0\x3f\0\x08\0")); /* binary, of our own sessions */
     assert_false(LETTERS("\4\xff\0") || LETTERS("\4\xe0\0") || LETTERS("\4\x2d\4"));
     assert_false(LETTERS("\4\0\x09") ||
                  LETTERS("\6\xff"
