@@ -108,7 +108,7 @@ static void keep_intact(struct intact *in, struct retention_item *items, size_t 
             in->list[in->n++] = &items[i];
     }
     if (in->n)
-        qsort(in->list, in->n, sizeof *in->list, retention_newest_first);
+        qsort(in->list, in->n, sizeof(struct retention_item *), retention_newest_first);
     keep_last(in, rule->keep_last);
     keep_within(in, rule->keep_within, now);
     keep_buckets(in, rule->keep_hourly, HOUR_MS, 1, 0, now);
@@ -124,7 +124,7 @@ static void keep_intact(struct intact *in, struct retention_item *items, size_t 
 void retention_choose(struct retention_item *items, size_t n, const struct config_retention *rule,
                       wall_t now)
 {
-    struct intact in = {.list = xcalloc(n, sizeof *in.list)};
+    struct intact in = {.list = xcalloc(n, sizeof(struct retention_item *))};
     SCOPED(xfree) bool *abandoned = xcalloc(n, sizeof *abandoned);
     keep_intact(&in, items, n, true, rule, now);
     for (size_t i = 0; i < n; i++)
