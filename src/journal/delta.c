@@ -445,19 +445,25 @@ static void delta_open_pipe(struct delta *d)
         d->pipe->list[half] = xcalloc(BATCH, sizeof *d->pipe->list[half]);
 }
 
+/* Returns the copies of the batch that is being filled. */
+static struct buf *delta_copies(struct delta_pipe *p)
+{
+    unsigned half = double_buffer_half(p->turns);
+    if (p->count[half] == 0)
+        buf_clear(&p->copies[half]);
+    return &p->copies[half];
+}
+
 int delta_submit_copy(struct delta *d, struct delta_table *t, enum delta_op op, const char *tuple,
                       size_t len, struct err *e)
 {
     delta_open_pipe(d);
-    struct delta_pipe *p = d->pipe;
-    struct buf *b = &p->copies[double_buffer_half(p->turns)];
+    struct buf *b = delta_copies(d->pipe);
     if (b->len && b->len + len > COPIES) {
         if (delta_rotate(d, e) < 0)
             return -1;
-        b = &p->copies[double_buffer_half(p->turns)];
+        b = delta_copies(d->pipe);
     }
-    if (p->count[double_buffer_half(p->turns)] == 0)
-        buf_clear(b);
     buf_reserve(b, b->len + len < COPIES ? COPIES - b->len : len);
     const char *copy = b->p + b->len;
     buf_add(b, tuple, len);
