@@ -436,6 +436,7 @@ def test_a_table_that_was_emptied_is_told_with_the_way_back(undo, http, mode, mi
     assert_same(of(before), of(tables(world)), "player")
 
 
+@pytest.mark.waits(1)  # the report waits ten seconds for a follower that stood still
 @pytest.mark.parametrize("mode", ["server", "follow"])
 @pytest.mark.parametrize("mistake", ["DELETE FROM player", "UPDATE player SET points=0", "ALTER TABLE player DROP COLUMN nick"])
 def test_a_dump_right_after_the_statement_hides_no_moment(undo, http, mode, mistake):
