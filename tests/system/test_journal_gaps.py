@@ -10,7 +10,7 @@ import time
 
 import pymysql
 import pytest
-from wk.binlog import RESET
+from wk.binlog import RESET, place
 from wk.follow import (ONE_DUMP, all_comes_back, another_follower, crash, dump_and_follow, following, journal,
                        kill_follower, live, lose_disk, purge, reload)
 from wk.keeper import DONE
@@ -556,8 +556,7 @@ def test_a_server_without_a_log(make_world, make_keeper, server, http):
 
 def logged(keeper):
     """Returns the bytes of the server's log after the end of the newest dump; it is one file here."""
-    (row,) = keeper.server.sql("SHOW BINARY LOG STATUS" if keeper.server.mysql else "SHOW MASTER STATUS")
-    return int(row[1]) - keeper.newest()["end_point"]["pos"]
+    return int(place(keeper.server)[1]) - keeper.newest()["end_point"]["pos"]
 
 
 @pytest.mark.slow

@@ -42,15 +42,21 @@ static int change_row(struct decode *d, uint64_t id)
     return decode_event(d, NULL, &ev);
 }
 
+/* A world without a table. */
+static struct decode *decode_none(unsigned *gaps)
+{
+    static const struct db_tables none = {0};
+    static const struct statement_world world = {"w", "s", &none};
+    static const struct db_binlog_pos from = {.file = "log.000001", .pos = 4};
+    return decode_new(&world, &from, false, count_gaps, gaps);
+}
+
 /* More tables than a server can have open, then a row of the last. */
 static void test_tables_without_end(void **state)
 {
     (void)state;
     unsigned gaps = 0;
-    struct db_tables none = {0};
-    struct statement_world world = {.schema = "w", .sentinel = "s", .tables = &none};
-    struct db_binlog_pos from = {.file = "log.000001", .pos = 4};
-    struct decode *d = decode_new(&world, &from, false, count_gaps, &gaps);
+    struct decode *d = decode_none(&gaps);
     const uint64_t many = 2000000;
     for (uint64_t id = 1; id <= 100000; id++)
         assert_int_equal(map_table(d, id), 0);
@@ -72,10 +78,7 @@ static void test_rows_of_many_tables(void **state)
 {
     (void)state;
     unsigned gaps = 0;
-    struct db_tables none = {0};
-    struct statement_world world = {.schema = "w", .sentinel = "s", .tables = &none};
-    struct db_binlog_pos from = {.file = "log.000001", .pos = 4};
-    struct decode *d = decode_new(&world, &from, false, count_gaps, &gaps);
+    struct decode *d = decode_none(&gaps);
     const uint64_t many = 200000;
     for (uint64_t id = 1; id <= many; id++)
         assert_int_equal(map_table(d, id), 0);
