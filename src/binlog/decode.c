@@ -333,9 +333,9 @@ static void decode_renew(struct decode *d, const struct db_table *t)
     s->misfit = false;
 }
 
-/* Returns the text of a statement in which its words are read. Only in UTF-8 and ASCII is it
- * certain which bytes are quotes and blanks. A text in another character set may be valid UTF-8 by
- * chance: its bytes from 0x80 on become 0xff, so that no function takes it for UTF-8. */
+/* Returns the text of a statement in which its words are read. Only in UTF-8, ASCII and binary is
+ * it certain which bytes are quotes and blanks. A text in another character set may be valid UTF-8
+ * by chance: its bytes from 0x80 on become 0xff, so that no function takes it for UTF-8. */
 static const char *decode_words(struct decode *d, const struct event *ev)
 {
     if (!ev->query.other_letters)

@@ -80,12 +80,12 @@ static unsigned collation_kin(unsigned collation)
     return collation > 1024 && collation < 2048 ? collation - 1024 : collation;
 }
 
-/* Returns whether a collation is one of UTF-8 or ASCII, or binary, in which servers take names for
- * UTF-8 and only ASCII's quotes and blanks for such; our own sessions use it. MariaDB's newest
- * collations have ranges of their own. Source: information_schema.COLLATIONS of MariaDB 10.5, 10.11
- * and 11.8 and of MySQL 9.7. A new collation of UTF-8 counts as another character set, which costs
- * a dump at most. */
-static bool is_utf8(unsigned collation)
+/* Returns whether a collation belongs to UTF-8, ASCII or binary, in all of which quotes and blanks
+ * are ASCII's and names are UTF-8. Our own sessions use binary. MariaDB's newest collations have
+ * ranges of their own. Source: information_schema.COLLATIONS of MariaDB 10.5, 10.11 and 11.8 and of
+ * MySQL 9.7. A new collation of UTF-8 counts as another character set, which costs a dump at
+ * most. */
+static bool names_are_utf8(unsigned collation)
 {
     static const struct {
         unsigned from, to;
@@ -121,7 +121,7 @@ static void read_letters(struct cursor c, struct event *out)
             break;
         case CHARSET: {
             unsigned client = (unsigned)cursor_number(&c, 2);
-            out->query.other_letters = !c.broken && !is_utf8(client);
+            out->query.other_letters = !c.broken && !names_are_utf8(client);
             unsigned kin = collation_kin(client);
             out->query.unreadable = !c.broken && (kin == SWE7 || kin == SWE7_BIN);
             return;

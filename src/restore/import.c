@@ -20,7 +20,7 @@ static const char dropped_again[] = "the file drops it again";
 struct noted {
     struct note {
         char *name;
-        uint64_t line; /* 0: what an earlier statement did to the name was undone */
+        uint64_t line; /* 0: this statement undoes what was noted for the name before */
         size_t number;
     } * list;
     size_t count;

@@ -291,10 +291,11 @@ static int wait_for_server(struct setup *s, struct err *e)
 static int restart_restart(struct setup *s, const char *service, struct err *e)
 {
     const char *const argv[] = {"systemctl", "restart", service, NULL};
-    int rc = effect_run_whole(&s->x, argv,
-                              "\nInterrupted. Setup ends when systemctl has restarted the server, "
-                              "because rows could be lost before. A second Ctrl+C ends it at once.",
-                              e);
+    int rc =
+        effect_run_whole(&s->x, argv,
+                         "\nInterrupted. Setup ends when systemctl has restarted the server, "
+                         "because ending now could lose rows. A second Ctrl+C ends setup at once.",
+                         e);
     if (rc > 0)
         err_set(e, ERR_SYSTEM, 0, "systemctl restart %s failed with exit status %d", service, rc);
     return rc ? -1 : s->x.dry ? 0 : wait_for_server(s, e);

@@ -180,7 +180,8 @@ def test_the_contents_page_lists_each_page():
 
 
 def test_figures_name_their_command_and_version():
-    """A campaign has no figure in the manual, which would grow old, but is run by tests/report.py; other figures name a version."""
+    """The manual states no figure of a campaign, since it would become outdated; tests/report.py runs each campaign. All other
+    figures name a version."""
     text, campaigns = read("etc/worldkeeper-evidence.7"), read("tests/report.py")
     counted = text.split(".Sh WHAT WAS COUNTED")[1].split(".Sh")[0].split("\n.It Ic ")[1:]
     for entry in counted:

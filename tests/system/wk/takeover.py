@@ -33,7 +33,7 @@ TTL = 4  # not far above the program's own limits, and a test machine may be slo
 
 
 class Shared(Conditions):
-    """The store as one machine sees it, with the same objects for both."""
+    """One machine's view of the store, whose objects are the same for both machines."""
 
     def __init__(self, liar, whole, machine):
         super().__init__(liar)
