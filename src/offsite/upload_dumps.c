@@ -294,10 +294,47 @@ static enum remote_result send_round(struct upload *u, uint64_t number, struct e
     return got;
 }
 
+/* What is to be done next. */
+struct plan {
+    struct catalog local;
+    struct choice choice;
+    const struct catalog_entry *dump; /* to be sent, of `local`; NULL: none */
+    struct upload_ledgers_step ledgers;
+};
+
+static void plan_free(struct plan *p)
+{
+    choice_free(&p->choice);
+    catalog_free(&p->local);
+}
+
+/* Compares what is here with what is in the store, and sets the figures. */
+static int upload_dumps_plan(struct upload *u, struct plan *p, struct err *e)
+{
+    if (catalog_load(u->dirfd, u->cfg->name, &p->local, e) < 0)
+        return -1;
+    upload_dumps_choose(u, &p->local, &p->choice);
+    p->dump = next_dump(u, &p->choice);
+    if (upload_ledgers_choose(u, &p->ledgers, e) < 0)
+        return -1;
+    u->figures.waiting += p->ledgers.waiting;
+    wall_t since = p->ledgers.since;
+    if (since.ms && (!u->figures.since.ms || since.ms < u->figures.since.ms))
+        u->figures.since = since;
+    return 0;
+}
+
+void upload_dumps_look(struct upload *u)
+{
+    SCOPED(plan_free) struct plan p = {0};
+    struct err ignored;
+    if (upload_dumps_plan(u, &p, &ignored) < 0)
+        u->figures.known = false; /* the next step reports why */
+}
+
 enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
 {
-    SCOPED(catalog_free) struct catalog local = {0};
-    SCOPED(choice_free) struct choice c = {0};
+    SCOPED(plan_free) struct plan p = {0};
     enum remote_result got = upload_ready(u, LOOK_MS, e);
     *more = false;
     if (got != REMOTE_OK)
@@ -310,26 +347,18 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
         return upload_read(u, d, e);
     }
     upload_remember(u);
-    if (catalog_load(u->dirfd, u->cfg->name, &local, e) < 0)
+    if (upload_dumps_plan(u, &p, e) < 0)
         return REMOTE_STOPPED;
-    upload_dumps_choose(u, &local, &c);
-    const struct catalog_entry *next = next_dump(u, &c);
-    struct upload_ledgers_step ledgers;
-    if (upload_ledgers_choose(u, &ledgers, e) < 0)
-        return REMOTE_STOPPED;
-    u->figures.waiting += ledgers.waiting;
-    if (ledgers.since.ms && (!u->figures.since.ms || ledgers.since.ms < u->figures.since.ms))
-        u->figures.since = ledgers.since;
-    bool begun = local.round > 1 && local.round > u->round;
-    bool sends = next || begun || ledgers.send || ledgers.undo;
+    bool begun = p.local.round > 1 && p.local.round > u->round;
+    bool sends = p.dump || begun || p.ledgers.send || p.ledgers.undo;
     if (u->fenced.cls || !u->owner.generation || !(sends || upload_tidy_due(u)))
         return REMOTE_OK;
     *more = sends || !upload_fresh(u);
     if (!upload_fresh(u))
         return REMOTE_OK;
     if (begun)
-        return send_round(u, local.round, e);
-    if (next)
-        return send_dump(u, next, e);
-    return sends ? upload_ledgers_do(u, &ledgers, e) : upload_dumps_tidy(u, &c, e);
+        return send_round(u, p.local.round, e);
+    if (p.dump)
+        return send_dump(u, p.dump, e);
+    return sends ? upload_ledgers_do(u, &p.ledgers, e) : upload_dumps_tidy(u, &p.choice, e);
 }

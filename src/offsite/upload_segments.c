@@ -328,6 +328,30 @@ static struct upload_segment *next_segment(struct upload *u, int dirfd, uint64_t
     return found;
 }
 
+void upload_segments_look(struct upload *u)
+{
+    SCOPED(names_free) struct names found = {0};
+    struct err ignored;
+    wall_t last = u->settled_at;
+    uint64_t grown = 0;
+    SCOPED(file_close) int dirfd = archive_dir(u->cfg, false, &ignored);
+    if (u->figures.since.ms || dirfd < 0 ||
+        file_list(dirfd, "cannot list the journal", &found, &ignored) < 0)
+        return;
+    u->settled_at = clock_wall();
+    for (size_t i = 0; i < found.count; i++) {
+        uint64_t number = segment_number(found.list[i], u->cfg->name), known = 0, settled;
+        for (size_t k = 0; k < u->segment_count; k++)
+            if (u->segments[k].number == number)
+                known = u->segments[k].settled;
+        grown += number && segment_settled(dirfd, found.list[i], known, &settled, &ignored) == 0 &&
+                 settled > known;
+    }
+    u->figures.waiting = grown;
+    if (grown)
+        u->figures.since = last;
+}
+
 /* Bytes that arrive during the transfer wait from its start, not from the last time that nothing
  * waited. */
 static enum remote_result send_newest(struct upload *u, int dirfd, const struct upload_segment *s,

@@ -611,6 +611,22 @@ def test_copies_that_come_too_late(make_followed, store):
     keeper.wait(lambda: not late(keeper.status()), "the end of that")
 
 
+def test_a_dump_that_appears_during_a_long_upload(make_followed, store):
+    """A dump that waits for the long upload of an older one is late, too, although nothing newer waited when that began."""
+    keeper = make_followed("empty", {"journal": {"mode": "off"}, "alert": {"max_dump_age": "1s"}, "offsite": {
+        **store.settings["offsite"], "max_rate": "64KiB"}}, BIG)
+    keeper.waits = 100
+    old = keeper.dump()["name"]
+    keeper.world.sql("DELETE FROM big")
+    new = keeper.dump("--force")["name"]
+    keeper.start()
+    wait_for(lambda: [m["name"] for m in manifests(store)] == [new], "the newer dump in the store")
+    keeper.wait(lambda: keeper.status()["offsite"]["behind_seconds"] == 0, "nothing that is newer")
+    keeper.dump()
+    keeper.wait(lambda: any(" are late" in t["what"] for t in keeper.status().get("troubles", [])), "copies that are late")
+    assert old not in [m["name"] for m in manifests(store)]
+
+
 def test_a_key_that_is_set_later(make_followed, store):
     """Copies from before an HMAC key was set are reported as such. This hides neither that no copies are stored nor that
     copies are late."""
