@@ -29,6 +29,7 @@
 #include "restore/set_aside.h"
 #include "standby/handover.h"
 #include "standby/pull.h"
+#include "store/lives.h"
 
 /* To step back, the role is saved first and the tables are moved away after it. To take over, the
  * world is loaded first and the role is saved last. After a crash in between, this machine is a
@@ -486,14 +487,18 @@ static int need_journal(const struct action_context *a, struct err *e)
     return err_hint(e, "set [journal] mode = follow and [offsite] segments = yes");
 }
 
-/* Finds the newest usable dump in the store. Returns 1, 0 if there is none, or -1 on error. */
-static int newest_stored(struct fetch *f, struct catalog_entry *out, struct err *e)
+/* Finds the newest usable dump in the store, which is none that the record abandons. Returns 1, 0
+ * if there is none, or -1 on error. */
+static int newest_stored(const struct action_context *a, struct fetch *f, struct catalog_entry *out,
+                         struct err *e)
 {
+    struct lives l;
+    lives_load(a->job.dirfd, &l);
     for (size_t i = 0; i < f->there.dump_count; i++) {
         if (!f->there.dumps[i].manifest)
             continue;
         int got = fetch_manifest(f, &f->there.dumps[i], out, e);
-        if (got < 0 || (got == 0 && out->intact))
+        if (got < 0 || (got == 0 && out->intact && !lives_abandoned(&l, &out->m)))
             return got < 0 ? -1 : 1;
         manifest_free(&out->m);
     }
@@ -528,7 +533,7 @@ static int need_chain(const struct action_context *a, const struct set_aside *s,
     struct catalog_entry newest = {0};
     if (dirfd < 0 || archive_load(dirfd, a->cfg->name, &here, e) < 0)
         return -1;
-    int got = newest_stored(f, &newest, e);
+    int got = newest_stored(a, f, &newest, e);
     char code[17] = "";
     if (got > 0 && hash_code(a, &newest.m, code, e) < 0)
         got = -1;

@@ -1,5 +1,6 @@
 """Tests of a second machine that takes a world over: what it has, which machine may continue, and what is lost."""
 import contextlib
+import glob
 import json
 import os
 import shutil
@@ -977,6 +978,45 @@ def test_abandoned_dumps_displace_none(make_pair, store):
     own = one.dump()["name"]
     own_dump(one, own)
     one.wait(lambda: in_store(store) == [own], lambda: f"only {own}, not {in_store(store)}")
+
+
+def test_a_switch_over_beside_an_abandoned_dump(make_pair, store):
+    """A dump of a life that no record names, of the same generation as the world's and with a higher number, lies in the
+    store. A switch-over looks at the newest dump of the world's own, and is not refused."""
+    one, two = make_pair("small", ())
+    dump_and_follow(one)
+    stored(one)
+    path = store["offsite"]["url"].removeprefix("file://").rstrip("/")
+    one.stop()
+    shutil.copytree(path, path + ".own")
+    one.start()
+    one.world.mark(20)
+    one.ok("--restore", "--force")
+    for _ in range(6):
+        lost = one.dump()
+    own_dump(one, lost["name"])
+    one.kill9()
+    one.server.kill9()
+    os.rename(path, path + ".lost")
+    os.rename(path + ".own", path)
+    told = two.ok("--promote", "--by-hand", "--force", "--json")
+    assert told["generation"] == lost["generation"], (told, lost)
+    for file in glob.glob(os.path.join(path + ".lost", "w1", "dumps", lost["name"] + ".*")):
+        shutil.copy2(file, os.path.join(path, "w1", "dumps"))
+    two.start()
+    two.world.mark(5)
+    own = two.dump()
+    assert own["sequence"] < lost["sequence"], (own, lost)
+    own_dump(two, own["name"])
+    stored(two)
+    assert lost["name"] in in_store(store)
+    before = two.world.snapshot()
+    one.server.start()
+    one.ok("--demote")
+    one.start("STANDBY")
+    wait_for(lambda: two.run("--switch-over").rc == DONE, two.log)
+    one.ok("--promote", "--by-hand")
+    one.world.assert_is(before)
 
 
 def test_an_older_dump_that_is_stored_late(make_pair, store):
