@@ -61,7 +61,8 @@ static const struct check_rule sentinel[] = {
      "worldkeeper --init creates it"},
     {"sentinel", "sentinel_gone !restarted", CHECK_FAIL,
      "{sentinel_gone} was removed; the server was not restarted since the world was last seen",
-     "if the world's tables are complete, recreate it: worldkeeper --init"},
+     "if the world's tables are complete, recreate it: worldkeeper --init; if not: worldkeeper "
+     "--restore --force"},
     {"sentinel", "sentinel_gone table_gone holds_rows", CHECK_FAIL,
      "{sentinel_gone} is missing, but other tables hold rows",
      "if these tables are the world, created manually: worldkeeper --init --force; if the world "

@@ -163,6 +163,16 @@ static int hint_force(struct err *e)
     return err_hint(e, "--force replaces it after dumping it; --into SCHEMA restores beside it");
 }
 
+/* Finds out whether of a living world just the sentinel is gone, perhaps with some of its tables: the
+ * server was not restarted, and rows are there. The swap creates the sentinel again. */
+static int judge_sentinel(struct restore *r, struct err *e)
+{
+    const struct state *st = r->opt->state;
+    r->no_sentinel =
+        r->living.rows == 0 && st && st->known && !server_restarted(&r->out->server, &st->server);
+    return r->no_sentinel ? permit_any_rows(r, &r->no_sentinel, e) : 0;
+}
+
 /* Permits --table only if the world is alive and ours, because the other tables stay as they
  * are. */
 static int permit_tables(struct restore *r, struct err *e)
@@ -173,9 +183,10 @@ static int permit_tables(struct restore *r, struct err *e)
     struct db_sentinel *s = &r->living;
     r->out->over_living = true;
     if (db_server_id(r->db, &r->out->server, e) < 0 ||
-        (db_sentinel_read(r->db, cfg->schema, cfg->sentinel, s, e) < 0 && !db_table_missing(e)))
+        (db_sentinel_read(r->db, cfg->schema, cfg->sentinel, s, e) < 0 && !db_table_missing(e)) ||
+        judge_sentinel(r, e) < 0)
         return -1;
-    if (s->rows != 1) {
+    if (s->rows != 1 && !r->no_sentinel) {
         /* A lost world needs a full restore: a single table does not complete it. */
         err_set(e, ERR_REFUSED, 0,
                 "world %s is not up (its sentinel has %u rows): restoring single tables would not "
@@ -185,7 +196,7 @@ static int permit_tables(struct restore *r, struct err *e)
                         "without --table the whole world is restored; --into SCHEMA restores the "
                         "tables beside it");
     }
-    if (state && state->known && strcmp(state->nonce, s->nonce) != 0) {
+    if (!r->no_sentinel && state && state->known && strcmp(state->nonce, s->nonce) != 0) {
         err_set(e, ERR_REFUSED, 0,
                 "the sentinel has an unexpected nonce; it belongs to another world or supervisor");
         return err_hint(e, "make sure that no other supervisor keeps the world, then adopt it: "
@@ -272,7 +283,7 @@ int permit_swap(struct restore *r, struct err *e)
     if (db_sentinel_read(r->db, c->schema, c->sentinel, &s, e) < 0 && e->num != DB_NO_TABLE)
         return -1;
     if (r->opt->tables.count) {
-        if (s.rows == 1 && strcmp(s.nonce, r->living.nonce) == 0)
+        if (r->no_sentinel ? s.rows == 0 : s.rows == 1 && strcmp(s.nonce, r->living.nonce) == 0)
             return 0;
         return err_set(e, ERR_REFUSED, 0, "the world was lost or replaced meanwhile");
     }

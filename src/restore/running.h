@@ -25,6 +25,7 @@ struct restore {
     /* --table: sentinel of the world that the tables are swapped into; or of the empty world that
      * may be replaced */
     struct db_sentinel living;
+    bool no_sentinel;       /* --table: that world's sentinel was removed; it is created again */
     struct manifest before; /* --force: the dump of the world that is replaced */
     /* About the dump that is being loaded. */
     struct plan plan;

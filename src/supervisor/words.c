@@ -52,6 +52,15 @@ static void words_sentinel(const struct words_facts *f, struct words *out)
              "loses less; if the table was lost or dropped by mistake: worldkeeper --restore; if "
              "the present tables are the world now, such as a new round (earlier dumps are then "
              "restored only by name): worldkeeper --init"},
+        dropped =
+            {"NOT PROTECTED, the sentinel table is missing",
+             "the table by which worldkeeper knows its world is missing: ",
+             "no dump; nothing is restored automatically over what may be a living world",
+             "if another alert shows a command with the time of the loss, run that one, because it "
+             "loses less; if the present tables are complete, this takes them as the world "
+             "(earlier dumps are then restored only by name): worldkeeper --init; if not, this "
+             "restores the newest dump, or with --at a later moment, and keeps a copy of the rows "
+             "that it replaces: worldkeeper --restore --force"},
         gone = {"DATABASE MISSING",
                 "the server answers, and the database of the world does not exist: ",
                 "no dump; nothing is restored automatically",
@@ -63,7 +72,8 @@ static void words_sentinel(const struct words_facts *f, struct words *out)
              "not restarted: ",
              "no dump; nothing is restored automatically over what may be a living world",
              "if the world is still there, this puts the row back: worldkeeper --init; if it is "
-             "lost, this restores it: worldkeeper --restore"},
+             "lost, this restores the newest dump, or with --at a later moment: worldkeeper "
+             "--restore --force"},
         foreign = {"NOT PROTECTED, the sentinel row was changed",
                    "the sentinel row does not identify this world: ",
                    "no dump and no restore until it does",
@@ -71,9 +81,10 @@ static void words_sentinel(const struct words_facts *f, struct words *out)
                    "worldkeeper --init --force"};
     const struct text *t = f->guard->cause == CAUSE_ELSEWHERE ? &elsewhere
                            : f->guard->verdict == VERDICT_MISSING && f->error == NO_DATABASE ? &gone
-                           : f->guard->verdict == VERDICT_MISSING ? &missing
-                           : f->guard->verdict == VERDICT_EMPTY   ? &deleted
-                                                                  : &foreign;
+                           : f->guard->verdict == VERDICT_MISSING && f->guard->rows_there ? &dropped
+                           : f->guard->verdict == VERDICT_MISSING                         ? &missing
+                           : f->guard->verdict == VERDICT_EMPTY                           ? &deleted
+                                                                : &foreign;
     words_say(out, f->guard->reason, t);
     /* A row that survives a server restart proves neither a living world nor a loss. */
     if (t == &foreign && f->engine[0]) {

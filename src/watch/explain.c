@@ -43,9 +43,10 @@ static const struct text causes[] = {
                        "adopt it; until then no dump is made.",
                        "worldkeeper --init --force"},
     [CAUSE_MISSING] = {"The table by which worldkeeper knows its world is missing",
-                       "If it was dropped by mistake, restore the world; nothing is restored "
-                       "automatically.",
-                       "worldkeeper --restore"},
+                       "If the other tables are complete, worldkeeper --init takes them as the "
+                       "world. If not, restore the newest dump, or with --at a later moment, which "
+                       "keeps a copy of their rows; nothing is restored automatically.",
+                       "worldkeeper --restore --force"},
     [CAUSE_DELETED] = {"The row by which worldkeeper knows its world was deleted",
                        "If the world is still there, put the row back; until then no dump is made.",
                        "worldkeeper --init"},
@@ -112,9 +113,11 @@ static struct text explain_text_of(const struct guard *g, int error)
     } else if (g->cause == CAUSE_MISSING && text_starts(g->reason, EXPECT_NO_SCHEMA)) {
         t.cause = "The database of the world and its tables do not exist";
         t.todo = GONE;
+        t.command = "worldkeeper --restore";
     } else if (g->cause == CAUSE_MISSING && !g->rows_there) {
         t.cause = "The tables of the world are missing or empty";
         t.todo = GONE;
+        t.command = "worldkeeper --restore";
     } else if (g->cause == CAUSE_STANDBY && g->state != GUARD_STANDBY) {
         t.cause = "This machine keeps the world now";
     }
@@ -131,9 +134,9 @@ void explain(const struct guard *g, const struct config *c, int error, const cha
     bool far = c->mysql.host && !config_is_here(c->mysql.host) && strcmp(t.command, SERVER) == 0;
     *out = (struct explanation){0};
     if (g->cause == CAUSE_MISSING && (found = strstr(hint, "worldkeeper --restore")) &&
-        !strstr(found, " --table ") && strlen(found) < sizeof out->command) {
+        (g->rows_there || !strstr(found, " --table ")) && strlen(found) < sizeof out->command) {
         /* The journal's command loses less than the general one. A command for single tables would
-         * be refused, because they do not complete a world that is missing. */
+         * be refused where no rows are, because they do not complete a world that is missing. */
         t.command = found;
         todo =
             "If they were dropped by mistake, this brings them back as they were before; nothing "

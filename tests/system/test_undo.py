@@ -641,6 +641,59 @@ def test_a_dropped_database_is_told_by_a_follower_that_finds_it_gone(undo, smtp,
     assert not [m for m in smtp.mails if "journal is not followed" in one_line(m)], [m.subject for m in smtp.mails]
 
 
+@pytest.mark.parametrize("by", ["mail", "status"])
+@pytest.mark.parametrize("gone", ["DROP TABLE worldkeeper_sentinel, mark, chat", "DELETE FROM worldkeeper_sentinel; DROP TABLE mark, chat",
+                                  "DROP TABLE mark, chat, worldkeeper_sentinel_lease, worldkeeper_sentinel"])
+def test_the_sentinel_goes_with_some_tables(undo, smtp, gone, by):
+    """If the sentinel and some tables are dropped while others keep their rows, the command of the mail and that of the
+    status restore just the dropped tables, and the world is up again."""
+    keeper = undo(settings={"journal": {"mode": "server"}, **smtp.settings()})
+    world = keeper.world
+    play(world)
+    keeper.start()
+    following(keeper)
+    before = tables(world)
+    next_second(keeper.server)
+    world.sql(*gone.split(";"))
+    world.sql("UPDATE fleet SET x=9 WHERE id=1")
+    after = tables(world)
+    mail = smtp.wait(lambda m: "dropped" in m.subject and "mark" in one_line(m))[0]
+    text = keeper.wait(lambda: "--table" in (out := keeper.run("--status").out) and out, lambda: keeper.run("--status").out)
+    found = pasted(mail) if by == "mail" else [line.strip() for line in text.splitlines() if "worldkeeper" in line and "--restore" in line]
+    [command] = [c for c in found if "--table" in c]
+    keeper.ok(*shlex.split(command[command.index("worldkeeper"):])[3:])
+    keeper.wait_state("UP")
+    now = tables(world)
+    for table in ("mark", "chat"):
+        assert_same(of(before, table), of(now, table), command)
+    for table in ("fleet", "player"):
+        assert_same(of(after, table), of(now, table), command)
+
+
+@pytest.mark.parametrize("gone", ["DROP TABLE worldkeeper_sentinel", "DELETE FROM worldkeeper_sentinel"])
+def test_only_the_sentinel_goes(undo, smtp, gone):
+    """If only the sentinel goes, each command that mail and status name is accepted, and brings the world up as it is."""
+    keeper = undo(settings={"journal": {"mode": "server"}, **smtp.settings()})
+    keeper.start()
+    following(keeper)
+    play(keeper.world)
+    keeper.dump()
+    before = tables(keeper.world)
+    tried = set()
+    while True:
+        told = len(smtp.mails)
+        keeper.world.sql(gone)
+        mail = smtp.wait(lambda m: "NOT PROTECTED" in m.subject and m in smtp.mails[told:])[0]
+        left = sorted({tuple(c.split()) for c in re.findall(r"worldkeeper --config \S+ (--\w\S+(?: --\w\S+)*)", one_line(mail))} - tried)
+        if not left:
+            break
+        tried.add(left[0])
+        keeper.ok(*left[0])
+        keeper.wait_state("UP")
+        assert_same(before, tables(keeper.world), left[0])
+    assert {"--init", "--restore"} <= {words[0] for words in tried}, tried
+
+
 def test_each_of_several_drops_is_told_by_a_late_follower(undo):
     """A follower that begins late lists the tables after it has read the first DROP, when the other dropped tables no
     longer exist. It still reports each DROP, but not that of a table that was created since."""
