@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/fault.h"
 #include "base/file.h"
@@ -60,7 +61,7 @@ static bool may_send(struct upload *u, struct ledger_file *f)
         err_set(&why, ERR_REFUSED, 0, "%u uploads of it were cut off and lie in the store",
                 COPY_TRIES);
     else if (names_has(&u->ledgers_damaged, f->name))
-        err_set(&why, ERR_DAMAGED, 0, "its SHA-256 is not that of its manifest");
+        err_set(&why, ERR_DAMAGED, 0, "it is not the file that its manifest describes");
     else if (!remote_name_valid(name))
         err_set(&why, ERR_REFUSED, 0, "a name in a store begins with a letter or a digit");
     else if (ledger_file_load(u->dirfd, f, &why) == 0)
@@ -129,8 +130,9 @@ static enum remote_result send_ledger_file(struct upload *u, const struct ledger
                                            struct err *e)
 {
     unsigned attempt = next_attempt(u, f);
-    struct transfer_stored stored;
+    struct transfer_stored stored = {0};
     struct err why = {0};
+    struct stat st;
     char object[COPY_NAME_MAX];
     SCOPED(xfree) char *name = xasprintf("%s" LEDGER_FILES_GZIP, f->name);
     SCOPED(file_close) int fd = file_open_own(u->dirfd, name, O_RDONLY, &why);
@@ -140,8 +142,14 @@ static enum remote_result send_ledger_file(struct upload *u, const struct ledger
         err_pass(e, &why);
         return REMOTE_STOPPED;
     }
+    if (fstat(fd, &st) < 0) {
+        err_sys(e, errno, "cannot examine %s", name);
+        return REMOTE_STOPPED;
+    }
     ledger_copy_data(object, u->cfg->name, f->name, attempt, u->t.recipients.count > 0);
-    enum remote_result got = upload_file(u, object, fd, 0, f->size, &stored, e);
+    enum remote_result got = REMOTE_OK;
+    if ((uint64_t)st.st_size == f->size)
+        got = upload_file(u, object, fd, 0, f->size, &stored, e);
     if (got == REMOTE_OK && strcmp(stored.plain_sha256, f->sha256) != 0) {
         names_add(&u->ledgers_damaged, f->name);
         return REMOTE_OK; /* the next step reports it */

@@ -213,6 +213,23 @@ static void test_two_damaged_files(void **state)
     }
 }
 
+/* A file that became shorter holds up no other one. */
+static void test_a_file_that_became_shorter(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    struct ledger_file x = written(first, 1, "1", 0), good = written(first, 2, "2", 1);
+    char name[LEDGER_FILE_NAME + 64];
+    snprintf(name, sizeof name, "%s" LEDGER_FILES_GZIP, x.name);
+    int fd = openat(kit_dir, name, O_WRONLY);
+    assert_int_equal(ftruncate(fd, (off_t)x.size - 1), 0);
+    close(fd);
+    assert_int_equal(steps(&s), 2);
+    assert_true(stored(LEDGER_FILES_MANIFEST, &good));
+    assert_false(stored(LEDGER_FILES_MANIFEST, &x) || stored(LEDGER_FILES_GZIP, &x));
+    assert_non_null(strstr(u.skipped.text, x.name));
+}
+
 static void test_oldest_that_waits(void **state)
 {
     (void)state;
@@ -490,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_two_ledgers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_damaged_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_that_became_shorter, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_oldest_that_waits, set_up, tear_down),
         cmocka_unit_test(test_where_it_failed),
         cmocka_unit_test_setup_teardown(test_interrupted_uploads, set_up, tear_down),
