@@ -203,9 +203,9 @@ static int files_take(const json_t *o, const char *name, struct ledger_file *f, 
     return 0;
 }
 
-static int files_load(int dirfd, const char *ending, struct ledger_file *f, struct err *e)
+int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
 {
-    SCOPED(xfree) char *name = files_with(f, ending);
+    SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_MANIFEST);
     json_auto_t *o = NULL;
     int got = kept_load(dirfd, name, LEDGER_FILES_MANIFEST_MAX, &o, e);
     if (got <= 0)
@@ -213,14 +213,14 @@ static int files_load(int dirfd, const char *ending, struct ledger_file *f, stru
     return files_take(o, name, f, e);
 }
 
-int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
-{
-    return files_load(dirfd, LEDGER_FILES_MANIFEST, f, e);
-}
-
+/* The signature covers the name that the manifest was written under. */
 int ledger_file_load_undone(int dirfd, struct ledger_file *f, struct err *e)
 {
-    return files_load(dirfd, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE, f, e);
+    SCOPED(buf_free) struct buf text = {0};
+    SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE);
+    return file_read(dirfd, name, LEDGER_FILES_MANIFEST_MAX, &text, e) < 0
+               ? -1
+               : ledger_file_take(&text, f, e);
 }
 
 int ledger_file_take(const struct buf *manifest, struct ledger_file *f, struct err *e)

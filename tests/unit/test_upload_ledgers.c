@@ -183,6 +183,24 @@ static void spoil(const struct ledger_file *x)
     close(fd);
 }
 
+static void sign(void)
+{
+    struct err e = {0};
+    static char path[128];
+    put("key", "0123456789abcdef0123456789abcdef\n");
+    snprintf(path, sizeof path, "%s/key", kit_path);
+    config.hmac_key_file = path;
+    if (signature_open(&config, &e) < 0)
+        fail_msg("%s", e.text);
+}
+
+static void unsign(void)
+{
+    struct err e;
+    config.hmac_key_file = NULL;
+    signature_open(&config, &e);
+}
+
 /* ---- sending ---- */
 
 static void test_two_ledgers(void **state)
@@ -328,6 +346,23 @@ static void test_a_file_that_the_world_counts(void **state)
     assert_true(stored(".csv.json", &y) && stored(".csv.json", &z));
 }
 
+/* The signature of a manifest covers its name, which changes when the file is moved aside. */
+static void test_a_signed_file_that_the_world_counts(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    sign();
+    mkdirat(kit_dir, "store/s8", 0700);
+    struct ledger_file x = written(first, 1, "1", 0);
+    set_aside();
+    assert_true(exists(".csv.json.undone", &x));
+    fetched(&x);
+    assert_true(exists(".csv.json", &x) && exists(".csv.gz", &x));
+    assert_int_equal(steps(&s), 1);
+    assert_true(stored(".csv.json", &x));
+    unsign();
+}
+
 /* The world counts other files with these numbers: they never count again. */
 static void test_a_file_that_the_world_does_not_count(void **state)
 {
@@ -398,24 +433,6 @@ static void test_files_after_the_last_one(void **state)
 }
 
 /* ---- deleting ---- */
-
-static void sign(void)
-{
-    struct err e = {0};
-    static char path[128];
-    put("key", "0123456789abcdef0123456789abcdef\n");
-    snprintf(path, sizeof path, "%s/key", kit_path);
-    config.hmac_key_file = path;
-    if (signature_open(&config, &e) < 0)
-        fail_msg("%s", e.text);
-}
-
-static void unsign(void)
-{
-    struct err e;
-    config.hmac_key_file = NULL;
-    signature_open(&config, &e);
-}
 
 /* A mark deletes only what it names, if we have signed it. */
 static void test_a_mark_that_is_not_ours(void **state)
@@ -512,6 +529,8 @@ int main(void)
         cmocka_unit_test(test_where_it_failed),
         cmocka_unit_test_setup_teardown(test_interrupted_uploads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_file_that_the_world_counts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_signed_file_that_the_world_counts, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_a_file_that_the_world_does_not_count, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_file_whose_number_is_another_one_s, set_up,
