@@ -68,10 +68,13 @@ static int in_order(const void *a, const void *b)
     return order ? order : strcmp(x->name, y->name);
 }
 
-int ledger_files_list(int dirfd, const char *ledger, struct ledger_files *out, struct err *e)
+/* Lists the files, and if `aside` those that were moved aside and have their manifest. */
+static int files_list(int dirfd, const char *ledger, bool aside, struct ledger_files *out,
+                      struct err *e)
 {
     static const char *const endings[] = {LEDGER_FILES_GZIP, LEDGER_FILES_MANIFEST,
-                                          LEDGER_FILES_GZIP LEDGER_FILES_UNDONE};
+                                          LEDGER_FILES_GZIP LEDGER_FILES_UNDONE,
+                                          LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE};
     struct ledger_file f;
     SCOPED(names_free) struct names found = {0};
     *out = (struct ledger_files){0};
@@ -85,7 +88,7 @@ int ledger_files_list(int dirfd, const char *ledger, struct ledger_files *out, s
              * twice. */
             if (f.sequence > out->highest)
                 out->highest = f.sequence;
-            if (i > 0)
+            if (i > 0 && (i < 3 || !aside))
                 continue;
             out->list = xgrow(out->list, out->count, sizeof *out->list);
             out->list[out->count++] = f;
@@ -94,6 +97,11 @@ int ledger_files_list(int dirfd, const char *ledger, struct ledger_files *out, s
     if (out->count)
         qsort(out->list, out->count, sizeof *out->list, in_order);
     return 0;
+}
+
+int ledger_files_list(int dirfd, const char *ledger, struct ledger_files *out, struct err *e)
+{
+    return files_list(dirfd, ledger, false, out, e);
 }
 
 void ledger_files_free(struct ledger_files *f)
@@ -129,39 +137,28 @@ int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e)
     return files_remove_one(dirfd, f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, e);
 }
 
+/* Renames what belongs to a file. A missing file is not an error: after a kill between two of
+ * these, or if another process does the same, it has its new name already. */
 static int files_rename(int dirfd, const struct ledger_file *f, const char *from, const char *to,
                         struct err *e)
 {
     SCOPED(xfree) char *is = files_with(f, from);
     SCOPED(xfree) char *name = files_with(f, to);
-    return file_rename(dirfd, is, dirfd, name, e);
+    struct err why = {0};
+    return file_rename(dirfd, is, dirfd, name, &why) == 0 || why.num == ENOENT ? 0
+                                                                               : err_pass(e, &why);
 }
 
 /* Sets the file aside. Its rows are in the ledger again and will be written to another file; in
  * two files they would count twice. It is kept under another name, because an operator may
- * already have used it as a valid file. */
+ * already have used it as a valid file, and because another restore may make it count again. */
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e)
 {
-    struct err why = {0};
-    if (files_rename(dirfd, f, LEDGER_FILES_MANIFEST, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE,
-                     &why) < 0 &&
-        why.num != ENOENT)
-        return err_pass(e, &why);
-    return files_rename(dirfd, f, LEDGER_FILES_GZIP, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, e);
-}
-
-int ledger_file_forget(int dirfd, const struct ledger_file *f, struct err *e)
-{
-    return files_remove_one(dirfd, f, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE, e);
-}
-
-/* The manifest comes last, as for a new file. */
-int ledger_file_redo(int dirfd, const struct ledger_file *f, struct err *e)
-{
-    return files_rename(dirfd, f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, LEDGER_FILES_GZIP, e) < 0
+    return files_rename(dirfd, f, LEDGER_FILES_MANIFEST, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE,
+                        e) < 0
                ? -1
-               : files_rename(dirfd, f, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE,
-                              LEDGER_FILES_MANIFEST, e);
+               : files_rename(dirfd, f, LEDGER_FILES_GZIP, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE,
+                              e);
 }
 
 /* Removes partial files of killed runs. They have no manifest, so none of their rows has left
@@ -199,6 +196,12 @@ static int files_take(const json_t *o, const char *name, struct ledger_file *f, 
         lack = "name";
     if (lack)
         return err_set(e, ERR_DAMAGED, 0, "%s: it has no valid \"%s\"", name, lack);
+    int64_t previous = js_number(o, "previous", -1);
+    bool named = previous >= 0 && (uint64_t)previous < is.sequence;
+    is.previous = (struct ledger_ref){.known = named,
+                                      .sequence = named ? (uint64_t)previous : is.sequence - 1,
+                                      .written = js_moment(o, "previous_ms"),
+                                      .end = is.before};
     *f = is;
     return 0;
 }
@@ -213,8 +216,32 @@ int ledger_file_load(int dirfd, struct ledger_file *f, struct err *e)
     return files_take(o, name, f, e);
 }
 
-/* The signature covers the name that the manifest was written under. */
-int ledger_file_load_undone(int dirfd, struct ledger_file *f, struct err *e)
+int ledger_file_take(const struct buf *manifest, struct ledger_file *f, struct err *e)
+{
+    SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_MANIFEST);
+    json_auto_t *o = NULL;
+    return kept_parse(name, manifest, &o, e) < 0 ? -1 : files_take(o, name, f, e);
+}
+
+/* ---- which files count ---- */
+
+struct ledger_ref ledger_filed_last(const struct ledger_filed *m)
+{
+    bool named = m->written.ms && m->written.ms % 1000 == 0; /* not by 0.3.0, nor by hand */
+    return (struct ledger_ref){.known = named || m->file == 0,
+                               .sequence = m->file,
+                               .written = m->file ? m->written : (wall_t){0},
+                               .end = UINT64_MAX};
+}
+
+static bool files_same(const struct ledger_ref *r, uint64_t sequence, wall_t written)
+{
+    return r->known && r->sequence == sequence && r->written.ms == written.ms;
+}
+
+/* Reads the manifest of a file that was moved aside. Its signature covers the name that it was
+ * written under. */
+static int files_load_aside(int dirfd, struct ledger_file *f, struct err *e)
 {
     SCOPED(buf_free) struct buf text = {0};
     SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE);
@@ -223,12 +250,79 @@ int ledger_file_load_undone(int dirfd, struct ledger_file *f, struct err *e)
                : ledger_file_take(&text, f, e);
 }
 
-int ledger_file_take(const struct buf *manifest, struct ledger_file *f, struct err *e)
+/* Makes a file count again. The manifest comes last, as for a new file. */
+static int files_redo(int dirfd, const struct ledger_file *f, struct err *e)
 {
-    SCOPED(xfree) char *name = files_with(f, LEDGER_FILES_MANIFEST);
-    json_auto_t *o = NULL;
-    return kept_parse(name, manifest, &o, e) < 0 ? -1 : files_take(o, name, f, e);
+    return files_rename(dirfd, f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, LEDGER_FILES_GZIP, e) < 0
+               ? -1
+               : files_rename(dirfd, f, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE,
+                              LEDGER_FILES_MANIFEST, e);
 }
+
+/* Moves files after *at aside that were begun in another life of the world. A file that an earlier
+ * version wrote stays, because it names none before it. Each file gets as `previous` what the first
+ * one of its life was begun after. */
+static int settle_newer(int dirfd, struct ledger_files *here, const struct ledger_ref *at,
+                        struct err *e)
+{
+    for (size_t i = 0; i < here->count; i++) {
+        struct ledger_file *f = &here->list[i];
+        struct err ignored = {0};
+        if (f->sequence <= at->sequence)
+            continue;
+        bool valid = ledger_file_load(dirfd, f, &ignored) == 0;
+        if (!valid && files_load_aside(dirfd, f, &ignored) < 0)
+            continue;
+        for (size_t k = i; k-- > 0 && here->list[k].sequence > at->sequence;) {
+            const struct ledger_file *x = &here->list[k];
+            if (files_same(&f->previous, x->sequence, x->written)) {
+                f->previous = x->previous;
+                break;
+            }
+        }
+        const struct ledger_ref *from = &f->previous;
+        if (valid && from->known && from->sequence <= at->sequence &&
+            !files_same(from, at->sequence, at->written) && ledger_file_undo(dirfd, f, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Settles one file that has the number of *at or a higher one. A file stays aside if some of its
+ * rows are in later files, too: the machine that rolled them up did not have this one. */
+static int settle_file(int dirfd, struct ledger_file *f, struct ledger_ref *at, struct err *e)
+{
+    struct err ignored = {0};
+    bool valid = ledger_file_load(dirfd, f, &ignored) == 0;
+    if (!files_same(at, f->sequence, f->written))
+        return valid && f->previous.known ? ledger_file_undo(dirfd, f, e) : 0;
+    if (!valid && files_load_aside(dirfd, f, &ignored) < 0)
+        return 0;
+    if (!valid && f->before + f->rows <= at->end && files_redo(dirfd, f, e) < 0)
+        return -1;
+    *at = f->previous;
+    return 0;
+}
+
+int ledger_files_settle(int dirfd, const char *ledger, bool newer, struct ledger_ref *at,
+                        struct err *e)
+{
+    SCOPED(ledger_files_free) struct ledger_files here = {0};
+    uint64_t upto = at->sequence;
+    if (!at->known)
+        return 0;
+    if (files_list(dirfd, ledger, true, &here, e) < 0 ||
+        (newer && settle_newer(dirfd, &here, at, e) < 0))
+        return -1;
+    for (size_t i = here.count; i-- > 0 && at->known && here.list[i].sequence >= at->sequence;) {
+        bool again = i + 1 < here.count && strcmp(here.list[i].name, here.list[i + 1].name) == 0;
+        if (here.list[i].sequence <= upto && !again && settle_file(dirfd, &here.list[i], at, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- reading rows ---- */
 
 struct reading {
     csv_row_fn *fn;
@@ -435,15 +529,17 @@ int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, stru
         rc = file_rename(w->dirfd, w->part, w->dirfd, name, e);
     fault_point("ledger.named");
     if (rc == 0)
-        rc = kept_save(w->dirfd, manifest, LEDGER_FILES_MANIFEST_MAX,
-                       json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "name",
-                                 f->name, "ledger", w->ledger, "written",
-                                 text_utc(f->written, written), "sequence", (json_int_t)f->sequence,
-                                 "first", (json_int_t)f->first, "last", (json_int_t)f->last, "rows",
-                                 (json_int_t)f->rows, "upto", (json_int_t)f->upto,
-                                 "rolled_up_before", (json_int_t)f->before, "file_size",
-                                 (json_int_t)f->size, "sha256", f->sha256),
-                       e);
+        rc = kept_save(
+            w->dirfd, manifest, LEDGER_FILES_MANIFEST_MAX,
+            json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:o}", "name",
+                      f->name, "ledger", w->ledger, "written", text_utc(f->written, written),
+                      "sequence", (json_int_t)f->sequence, "first", (json_int_t)f->first, "last",
+                      (json_int_t)f->last, "rows", (json_int_t)f->rows, "upto", (json_int_t)f->upto,
+                      "rolled_up_before", (json_int_t)f->before, "file_size", (json_int_t)f->size,
+                      "sha256", f->sha256, "previous",
+                      js_known(f->previous.known, (int64_t)f->previous.sequence), "previous_ms",
+                      js_known(f->previous.known, f->previous.written.ms)),
+            e);
     fault_point("ledger.kept");
     ledger_files_end(w, rc < 0);
     return rc;

@@ -13,10 +13,18 @@
 #define LEDGER_FILES_GZIP ".csv.gz"
 #define LEDGER_FILES_MANIFEST ".csv.json"
 #define LEDGER_FILES_MANIFEST_MAX 65536 /* bytes; a manifest has a few hundred */
-/* After both endings: a restore went back to a time before the file, or another machine took the
- * world over before the file was in the store. */
+/* After both endings: the file was moved aside, because a restore went back to a time before it, or
+ * another machine took the world over before the file was in the store. */
 #define LEDGER_FILES_UNDONE ".undone"
 
+/* Names a file that a world counts. Another life of the world may have written one with the same
+ * number, at another time. */
+struct ledger_ref {
+    bool known;        /* false: which of the files up to `sequence` count is not known */
+    uint64_t sequence; /* known and 0: there is none */
+    wall_t written;
+    uint64_t end; /* rows in totals when the next file was begun: its rows are among these */
+};
 struct ledger_file {
     char name[LEDGER_FILE_NAME]; /* without .csv.gz */
     uint64_t sequence, first, last;
@@ -25,6 +33,7 @@ struct ledger_file {
     uint64_t rows, size, upto;
     uint64_t before; /* rows in totals before this file was begun */
     char sha256[SHA256_HEX];
+    struct ledger_ref previous; /* the last file that counted when this one was begun */
 };
 /* Parses "xp-00000001-1-300-20260131T235959Z" and fills in the name's values. Returns false if it
  * is not a file of `ledger`. */
@@ -40,6 +49,8 @@ struct ledger_filed {
     wall_t
         written; /* the time in the name of the last file; 0.3.0: a later time, with a fraction */
 };
+/* Pure. Returns the file that they name. */
+struct ledger_ref ledger_filed_last(const struct ledger_filed *m);
 
 struct ledger_files {
     struct ledger_file *list; /* in order */
@@ -64,11 +75,12 @@ int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, voi
 int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e);
 /* Moves the file aside, so that it no longer counts. */
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e);
-/* Like ledger_file_load(), for a file that was moved aside; makes such a file count again. */
-int ledger_file_load_undone(int dirfd, struct ledger_file *f, struct err *e);
-int ledger_file_redo(int dirfd, const struct ledger_file *f, struct err *e);
-/* Removes the manifest of a file that was moved aside: it never counts again. */
-int ledger_file_forget(int dirfd, const struct ledger_file *f, struct err *e);
+/* Moves aside what does not count, and back what does. The marker row names the last file that
+ * counts, and each manifest names the one before it. Begins with *at, which receives the first file
+ * that is not here. `newer`: also looks at files after *at, which count if they were begun after
+ * it. */
+int ledger_files_settle(int dirfd, const char *ledger, bool newer, struct ledger_ref *at,
+                        struct err *e);
 
 struct ledger_file_writer;
 /* Begins a file. `header`: the first line. No other file may have this `sequence`. */
@@ -76,7 +88,7 @@ struct ledger_file_writer *ledger_file_begin(int dirfd, const char *ledger, uint
                                              int level, const struct buf *header, struct err *e);
 int ledger_file_write(struct ledger_file_writer *w, const struct buf *rows, struct err *e);
 /* Syncs the file, reads it back, renames it, and writes its manifest. `f` has sequence, first,
- * last, rows, upto and before, and receives the rest. Always frees `w`. */
+ * last, rows, upto, before and previous, and receives the rest. Always frees `w`. */
 int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, struct err *e);
 void ledger_file_abort(struct ledger_file_writer *w);
 

@@ -36,7 +36,8 @@ struct ledger_keep {
     struct run *r;
     struct ledger_files files;
     uint64_t file, filed;
-    uint64_t upto;        /* MEMORY: rows of interrupted files have ids up to this */
+    struct ledger_ref last; /* file number `file` */
+    uint64_t upto;          /* MEMORY: rows of interrupted files have ids up to this */
     struct known_id *ids; /* rows of interrupted files that are still in the ledger; sorted by id */
     size_t id_count;
     struct known_id *fresh; /* InnoDB: rows of the file being written */
@@ -352,7 +353,8 @@ static int keep_undo(struct ledger_keep *k, struct ledger_file *f, struct err *e
     return err_hint(
         e,
         "if the world was not restored since then: INSERT INTO %s VALUES ('file',0,%" PRIu64
-        ") ON DUPLICATE KEY UPDATE id=%" PRIu64 "; otherwise move the file to another directory",
+        ") ON DUPLICATE KEY UPDATE at=0,id=%" PRIu64
+        "; otherwise move the file to another directory",
         r->mark.p, last, last);
 }
 
@@ -360,13 +362,15 @@ static int keep_undo(struct ledger_keep *k, struct ledger_file *f, struct err *e
 static int keep_begin(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
-    const char *name = r->l->cfg->name, *mark = r->mark.p;
+    const char *name = r->l->cfg->name;
     int dirfd = r->opt->dirfd, rc = 0;
-    if (ledger_files_sweep(dirfd, name, e) < 0 ||
-        ledger_ask(r->db, &k->file, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='file'",
-                   mark) < 0 ||
-        ledger_ask(r->db, &k->filed, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='filed'",
-                   mark) < 0 ||
+    struct ledger_filed m;
+    if (ledger_files_sweep(dirfd, name, e) < 0 || ledger_filed(r->db, r->l, &m, e) < 0)
+        return -1;
+    k->file = m.file;
+    k->filed = m.filed;
+    struct ledger_ref at = k->last = ledger_filed_last(&m);
+    if (ledger_files_settle(dirfd, name, true, &at, e) < 0 ||
         ledger_files_list(dirfd, name, &k->files, e) < 0)
         return -1;
     for (size_t i = 0; i < k->files.count && rc == 0; i++) {
@@ -405,20 +409,22 @@ int ledger_lacks_files(const struct ledger_filed *m, const char *ledger, int dir
 {
     SCOPED(names_free) struct names found = {0};
     struct ledger_file f;
+    struct ledger_ref at = ledger_filed_last(m);
     uint64_t here = 0, aside = UINT64_MAX;
-    if (file_list(dirfd, "cannot list the dump directory", &found, e) < 0)
+    if (ledger_files_settle(dirfd, ledger, true, &at, e) < 0 ||
+        file_list(dirfd, "cannot list the dump directory", &found, e) < 0)
         return -1;
     for (size_t i = 0; i < found.count; i++) {
         if (ledger_file_named(found.list[i], LEDGER_FILES_GZIP, ledger, &f))
-            here += f.sequence > m->filed && f.sequence <= m->file;
+            here += f.sequence > m->filed && f.sequence <= at.sequence;
         else if (ledger_file_named(found.list[i], LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE, ledger,
                                    &f) &&
-                 f.sequence <= m->file && f.sequence < aside)
+                 f.sequence < at.sequence && f.sequence < aside)
             aside = f.sequence;
     }
-    bool open = m->file > m->filed && here < m->file - m->filed;
-    *from = open && m->filed < aside ? m->filed + 1 : aside;
-    return open ? LEDGER_LACKS_OPEN : aside != UINT64_MAX ? LEDGER_LACKS_ASIDE : 0;
+    bool open = at.sequence > m->filed && (at.known || here < at.sequence - m->filed);
+    *from = open ? m->filed + 1 : aside;
+    return open ? LEDGER_LACKS_OPEN : at.known && aside != UINT64_MAX ? LEDGER_LACKS_ASIDE : 0;
 }
 
 /* ---- writing ---- */
@@ -461,6 +467,7 @@ static int write_piece(struct ledger_keep *k, struct err *e)
         return 0;
     if (!k->out) {
         k->now.sequence = (k->files.highest > k->file ? k->files.highest : k->file) + 1;
+        k->now.previous = k->last;
         if (rolled_up_before(k, &k->now.before, e) < 0)
             return -1;
         k->out = ledger_file_begin(r->opt->dirfd, r->l->cfg->name, k->now.sequence, r->opt->level,
@@ -487,6 +494,7 @@ static int keep_commit(struct ledger_keep *k, struct err *e)
     k->files.list = xgrow(k->files.list, k->files.count, sizeof *k->files.list);
     k->files.list[k->files.count++] = k->now;
     k->file = k->files.highest = k->now.sequence;
+    k->last = (struct ledger_ref){.known = true, .sequence = k->file, .written = k->now.written};
     r->out->kept += k->now.rows;
     for (size_t i = 0; i < k->fresh_count; i++)
         add_id(&k->ids, &k->id_count, k->fresh[i]);

@@ -5,7 +5,9 @@
  *
  * These marker rows are part of the world, so a restore takes them back together with rollup and
  * ledger. The rows of a file with a larger sequence than `file` are in the ledger again, or never
- * existed in this world; the file is set aside.
+ * existed in this world; the file is set aside. So is a file of another life of the world, whatever
+ * its sequence: row `file` has the time of the file that it names, and each manifest names the file
+ * before it.
  *
  * A file between `filed` and `file` was interrupted: its rows are not written again. In a MEMORY
  * ledger these are the rows with ids up to its `upto`, because ids become visible in their
@@ -21,9 +23,9 @@
 int ledger_keep_run(struct run *r, struct err *e);
 /* Reads what the marker rows say of files. */
 int ledger_filed(struct db *db, const struct ledger *l, struct ledger_filed *out, struct err *e);
-/* Returns LEDGER_LACKS_OPEN if a file of an interrupted run is not here, LEDGER_LACKS_ASIDE if only
- * files that were moved aside here may count, else 0; -1 on error. `from`: the lowest number of
- * these. */
+/* Settles the files here (ledger_files_settle()). Returns LEDGER_LACKS_OPEN if a file of an
+ * interrupted run is not here, LEDGER_LACKS_ASIDE if one that was moved aside may count, which a
+ * file that is not here would tell, else 0; -1 on error. `from`: the lowest number of these. */
 #define LEDGER_LACKS_OPEN 1
 #define LEDGER_LACKS_ASIDE 2
 int ledger_lacks_files(const struct ledger_filed *m, const char *ledger, int dirfd, uint64_t *from,

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "base/js.h"
-#include "ledger/files.h"
+#include "ledger/keep.h"
 #include "ledger/run_int.h"
 #include "ledger/sql.h"
 #include "ledger/sums.h"
@@ -367,7 +367,8 @@ static int verify_all(struct verify *v, struct err *e)
 {
     struct ledger_verified *out = v->out;
     struct db *db = v->db;
-    const char *rollup = v->rollup.p, *mark = v->mark.p;
+    const char *rollup = v->rollup.p;
+    struct ledger_filed m;
     /* Strict mode: a sum that does not fit its column is an error instead of becoming the
      * largest number. */
     if (db_exec(db, "SET SESSION sql_mode=CONCAT(@@sql_mode,',STRICT_ALL_TABLES')", e) < 0 ||
@@ -375,11 +376,12 @@ static int verify_all(struct verify *v, struct err *e)
         ledger_ask(db, &out->keys, e, "SELECT COUNT(*) FROM %s " DB_ONLY_TABLE, rollup) < 0 ||
         ledger_ask(db, &out->rolled_up, e, "SELECT SUM(`rows`) FROM %s " DB_ONLY_TABLE, rollup) <
             0 ||
-        ledger_ask(db, &v->file, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='file'", mark) <
-            0 ||
-        ledger_ask(db, &v->filed, e, "SELECT id FROM %s " DB_ONLY_TABLE " WHERE what='filed'",
-                   mark) < 0 ||
-        verify_nulls(v, e) < 0 || verify_marks(v, e) < 0 ||
+        ledger_filed(db, v->l, &m, e) < 0 || verify_nulls(v, e) < 0 || verify_marks(v, e) < 0)
+        return -1;
+    v->file = m.file;
+    v->filed = m.filed;
+    struct ledger_ref at = ledger_filed_last(&m);
+    if (ledger_files_settle(v->dirfd, v->l->cfg->name, true, &at, e) < 0 ||
         ledger_files_list(v->dirfd, v->l->cfg->name, &v->files, e) < 0 ||
         db_execf(db, e, "CREATE TEMPORARY TABLE " TEMPORARY " LIKE %s", rollup) < 0 ||
         verify_files(v, e) < 0)

@@ -49,10 +49,11 @@ static int name_ledger_file(struct fetch *f, const struct ledger_file *x, const 
                : file_commit(f->dirfd, last, manifest->p, manifest->len, 0600, e);
 }
 
-/* Fetches one file. Of several uploads only the last one was completed, so they are read from
- * there. Returns 1, 0 with the reason in `why`, or -1. */
-static int fetch_ledger_file(struct fetch *f, const struct ledger_copy *c, struct err *why,
-                             struct err *e)
+/* Fetches one file whose rows are among the first `end` ones in totals. Of several uploads only the
+ * last one was completed, so they are read from there. Returns 1, 0 with the reason in `why`, or
+ * -1. */
+static int fetch_ledger_file(struct fetch *f, const struct ledger_copy *c, uint64_t end,
+                             struct err *why, struct err *e)
 {
     struct ledger_file x = c->f;
     SCOPED(buf_free) struct buf manifest = {0};
@@ -60,6 +61,10 @@ static int fetch_ledger_file(struct fetch *f, const struct ledger_copy *c, struc
     int valid = ledger_copy_manifest(&f->t, f->cfg->name, &x, &manifest, why, e);
     if (valid != 1)
         return valid;
+    if (x.before + x.rows > end) {
+        err_set(why, ERR_REFUSED, 0, "later files have some of its rows, too");
+        return 0;
+    }
     if (fetch_check_room(f->dirfd, f->cfg->dump_dir, x.size, e) < 0)
         return -1;
     SCOPED(file_close) int fd = file_open(f->dirfd, part, O_RDWR | O_CREAT | O_TRUNC, e);
@@ -99,101 +104,72 @@ static int load_both(struct fetch *f, struct ledger_copies *there, struct ledger
     return here->count && ledger_copies_load(f->t.store, f->cfg, there, e) != REMOTE_OK ? -1 : 0;
 }
 
-/* Returns 1 if the mark in the store is ours and names the file that is here or, if there is none,
- * the one in the store; 0 if not; -1 on error. */
-static int is_marked(struct fetch *f, const struct ledger_copy *x, bool here, struct err *e)
+static void fetch_failed(struct fetch_ledgers *l, const struct ledger_copy *x, const char *why)
 {
-    struct ledger_file is = x->f;
-    struct err why = {0};
-    if (!x->undone)
-        return 0;
-    if (here)
-        ledger_file_load(f->dirfd, &is, &why);
-    else if (ledger_copy_describe(&f->t, f->cfg->name, x, &is, &why, e) < 0)
-        return -1;
-    return ledger_copy_undone(&f->t, f->cfg->name, &is, e);
+    SCOPED(xfree) char *text =
+        xasprintf("%s.csv.gz is in the store and was not fetched: %s", x->f.name, why);
+    if (!l->failed[0])
+        snprintf(l->failed, sizeof l->failed, "%s", x->f.name);
+    json_array_append_new(l->unknown, js_clean(text));
+}
+
+static bool fetch_may_count(const struct fetch_ledgers *l, const struct ledger_copy *x)
+{
+    return x->of == l->of && x->manifest && !ledger_copy_expired(x, clock_wall());
 }
 
 /* Returns 1 if the file was fetched, 0 if not, or -1. */
-static int settle_ledger_file(struct fetch *f, const struct ledger_copy *x,
-                              const struct ledger_copy *own, struct fetch_ledgers *l, struct err *e)
+static int fetch_one(struct fetch *f, struct fetch_ledgers *l, const struct ledger_copy *x,
+                     uint64_t end, struct err *e)
 {
     struct err why = {0};
-    bool here = own && ledger_copy_valid(own);
-    int undone = is_marked(f, x, here, e);
-    if (undone != 0)
-        return undone < 0 || (here && ledger_file_undo(f->dirfd, &x->f, e) < 0) ? -1 : 0;
-    if (here || (own && own->undone) || ledger_copy_expired(x, clock_wall()) ||
-        (!x->manifest && !x->undone))
-        return 0;
-    int rc = fetch_ledger_file(f, x, &why, e);
-    if (rc == 0) {
-        SCOPED(xfree) char *text =
-            xasprintf("%s.csv.gz is in the store and was not fetched: %s", x->f.name, why.text);
-        if (!l->failed[0])
-            snprintf(l->failed, sizeof l->failed, "%s", x->f.name);
-        json_array_append_new(l->unknown, js_clean(text));
-    }
+    int rc = fetch_ledger_file(f, x, end, &why, e);
+    if (rc == 0)
+        fetch_failed(l, x, why.text);
+    l->fetched += rc == 1;
     return rc;
 }
 
-enum counted { COUNTED_NO, COUNTED_YES, COUNTED_UNKNOWN };
-
-/* Returns whether the world counts a file that was moved aside: its marker row names the file, or
- * the next file was begun with this file's rows in totals. */
-static enum counted is_counted(const struct fetch *f, const struct ledger_filed *m,
-                               const struct ledger_copies *here, const struct ledger_copy *x)
+/* Fetches the files that the world counts, from the last one on, as far as each names the one
+ * before it. A file of another life of the world is not fetched, whatever its number. */
+static int fetch_named(struct fetch *f, struct fetch_ledgers *l, const struct ledger_copies *there,
+                       struct ledger_ref *at, struct err *e)
 {
-    struct ledger_file is = x->f;
-    struct err ignored = {0};
-    if (ledger_file_load_undone(f->dirfd, &is, &ignored) < 0)
-        return COUNTED_NO;
-    bool named = m->written.ms && m->written.ms % 1000 == 0; /* not by 0.3.0, nor by hand */
-    if (is.sequence == m->file && named)
-        return is.written.ms == m->written.ms ? COUNTED_YES : COUNTED_NO;
-    for (size_t i = 0; i < here->count; i++) {
-        struct ledger_file next = here->list[i].f;
-        if (here->list[i].of == x->of && next.sequence == is.sequence + 1 &&
-            ledger_copy_valid(&here->list[i]) && ledger_file_load(f->dirfd, &next, &ignored) == 0)
-            return next.before == is.before + is.rows ? COUNTED_YES : COUNTED_NO;
+    int got = 1;
+    for (uint64_t last = UINT64_MAX; got == 1; last = at->sequence) {
+        if (ledger_files_settle(f->dirfd, l->of->name, last == UINT64_MAX, at, e) < 0)
+            return -1;
+        if (!at->known || at->sequence < l->from || at->sequence == 0)
+            return 0;
+        got = 0;
+        for (size_t i = 0; i < there->count && got == 0 && at->sequence < last; i++) {
+            const struct ledger_copy *x = &there->list[i];
+            if (fetch_may_count(l, x) && x->f.sequence == at->sequence &&
+                x->f.written.ms == at->written.ms)
+                got = fetch_one(f, l, x, at->end, e);
+        }
     }
-    return COUNTED_UNKNOWN;
+    at->known = false; /* the file is lost, and with it the name of the one before */
+    at->sequence--;
+    return got;
 }
 
-/* Lets a file count again that was moved aside because another machine took the world over, if this
- * world counts it: no other machine has it. */
-static int bring_one_back(struct fetch *f, const struct ledger_filed *m,
-                          const struct ledger_copies *there, const struct ledger_copies *here,
-                          struct ledger_copy *x, struct err *e)
-{
-    const struct ledger_copy *is = ledger_copies_find(there, x->f.name);
-    enum counted counted = is_counted(f, m, here, x);
-    if ((is && is->undone) || ledger_copy_expired(x, clock_wall()) ||
-        ledger_copies_rival(there, x) || ledger_copies_rival(here, x))
-        counted = COUNTED_NO;
-    if (counted == COUNTED_UNKNOWN || (is && is->manifest))
-        return 0;
-    if (counted == COUNTED_NO)
-        return ledger_file_forget(f->dirfd, &x->f, e);
-    if (ledger_file_redo(f->dirfd, &x->f, e) < 0)
-        return -1;
-    x->undone = false;
-    x->manifest = true;
-    x->plain = 1;
-    return 0;
-}
-
-/* The newest comes first, because it proves the one before it. */
-static int bring_back(struct fetch *f, const struct fetch_ledgers *l,
-                      const struct ledger_copies *there, struct err *e)
+/* Fetches the files up to `upto` of which it is not known which ones count: none of two that have
+ * one number. */
+static int fetch_unnamed(struct fetch *f, struct fetch_ledgers *l,
+                         const struct ledger_copies *there, uint64_t upto, struct err *e)
 {
     SCOPED(ledger_copies_free) struct ledger_copies here = {0};
     if (ledger_copies_here(f->cfg, f->dirfd, &here, e) < 0)
         return -1;
-    for (size_t i = here.count; i-- > 0;) {
-        struct ledger_copy *x = &here.list[i];
-        if (x->of == l->of && x->undone && !x->plain && x->f.sequence <= l->marks.file &&
-            bring_one_back(f, &l->marks, there, &here, x, e) < 0)
+    for (size_t i = 0; i < there->count; i++) {
+        const struct ledger_copy *x = &there->list[i], *own = ledger_copies_find(&here, x->f.name);
+        if (!fetch_may_count(l, x) || x->f.sequence < l->from || x->f.sequence > upto ||
+            (own && (own->undone || ledger_copy_valid(own))) || ledger_copies_rival(&here, x))
+            continue;
+        if (ledger_copies_rival(there, x))
+            fetch_failed(l, x, "another file there has its number");
+        else if (fetch_one(f, l, x, UINT64_MAX, e) < 0)
             return -1;
     }
     return 0;
@@ -201,23 +177,13 @@ static int bring_back(struct fetch *f, const struct fetch_ledgers *l,
 
 int fetch_ledgers(struct fetch *f, struct fetch_ledgers *l, struct err *e)
 {
-    SCOPED(ledger_copies_free) struct ledger_copies there = {0}, here = {0};
+    SCOPED(ledger_copies_free) struct ledger_copies there = {0};
     SCOPED(file_close) int lock = fetch_lock(f->dirfd, "ledgers.lock", f->progress, e);
+    struct ledger_ref at = ledger_filed_last(&l->marks);
     if (lock < 0 || ledger_copies_load(f->t.store, f->cfg, &there, e) != REMOTE_OK ||
-        ledger_copies_here(f->cfg, f->dirfd, &here, e) < 0 || sweep_fetched(f, l->of->name, e) < 0)
+        sweep_fetched(f, l->of->name, e) < 0 || fetch_named(f, l, &there, &at, e) < 0)
         return -1;
-    for (size_t i = 0; i < there.count; i++) {
-        const struct ledger_copy *x = &there.list[i], *own = ledger_copies_find(&here, x->f.name);
-        if (x->of != l->of || x->f.sequence < l->from || x->f.sequence > l->marks.file)
-            continue;
-        if (!own && ledger_copies_rival(&here, x))
-            continue; /* the upload has not marked it yet */
-        int got = settle_ledger_file(f, x, own, l, e);
-        if (got < 0)
-            return -1;
-        l->fetched += got;
-    }
-    return bring_back(f, l, &there, e);
+    return at.known ? 0 : fetch_unnamed(f, l, &there, at.sequence, e);
 }
 
 int fetch_ledgers_unsent(struct fetch *f, char name[LEDGER_FILE_NAME], struct err *e)

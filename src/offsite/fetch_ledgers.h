@@ -17,16 +17,16 @@ struct fetch_ledgers {
     int fetched;
     char failed[LEDGER_FILE_NAME]; /* the first file that was not fetched; "": none */
 };
-/* Fetches the files of a ledger that are in the store and not here. A file here that another
- * machine has undone meanwhile is moved aside, and one that was moved aside and that this world
- * counts is moved back. Only one process at a time does this. */
+/* Fetches the files of a ledger that are in the store and not here. A file here that this world
+ * does not count is moved aside, and one that was moved aside and that it counts is moved back.
+ * Only one process at a time does this. */
 int fetch_ledgers(struct fetch *f, struct fetch_ledgers *l, struct err *e);
 /* Returns the number of valid files here that are not in the store; `name` is the first one. -1 on
  * error. */
 int fetch_ledgers_unsent(struct fetch *f, char name[LEDGER_FILE_NAME], struct err *e);
 /* Moves the files aside that are not in the store. For a machine whose world another one has taken
  * over: which of these files the other one counts is known when this machine has the world again,
- * and fetch_ledgers() then moves those back. */
+ * and ledger_files_settle() then moves those back. */
 int fetch_ledgers_set_aside(struct fetch *f, struct err *e);
 
 #endif

@@ -107,17 +107,13 @@ int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e)
     return err_set(e, ERR_REFUSED, 0, CONFIG_NO_PART, "ledger");
 }
 
-int ledger_file_load_undone(int dirfd, struct ledger_file *f, struct err *e)
+struct ledger_ref ledger_filed_last(const struct ledger_filed *m)
 {
-    return err_set(e, ERR_REFUSED, 0, CONFIG_NO_PART, "ledger");
+    return (struct ledger_ref){.known = false};
 }
 
-int ledger_file_redo(int dirfd, const struct ledger_file *f, struct err *e)
-{
-    return err_set(e, ERR_REFUSED, 0, CONFIG_NO_PART, "ledger");
-}
-
-int ledger_file_forget(int dirfd, const struct ledger_file *f, struct err *e)
+int ledger_files_settle(int dirfd, const char *ledger, bool newer, struct ledger_ref *at,
+                        struct err *e)
 {
     return err_set(e, ERR_REFUSED, 0, CONFIG_NO_PART, "ledger");
 }

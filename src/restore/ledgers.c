@@ -215,28 +215,29 @@ static int raise_ids(struct shadow_session *s, const struct parts *l, struct err
     return shadow_counter(s, l->ledger, e);
 }
 
-static int set_mark(struct db *db, const char *table, const char *what, uint64_t value,
+static int set_mark(struct db *db, const char *table, const char *what, wall_t at, uint64_t value,
                     struct err *e)
 {
-    return db_exec_with(
-        db, "REPLACE INTO ?? VALUES (?,$,$+" DB_ONLY_0("??") ")",
-        DB_ARGS(table, what, DB_NUMBER((uint64_t)clock_wall().ms), DB_NUMBER(value), table), e);
+    return db_exec_with(db, "REPLACE INTO ?? VALUES (?,$,$+" DB_ONLY_0("??") ")",
+                        DB_ARGS(table, what, DB_NUMBER((uint64_t)at.ms), DB_NUMBER(value), table),
+                        e);
 }
 
 /* Sets the marks of a ledger beside a newer rollup. Rows of the ledger are in totals already: the
  * next run must treat them as left by an interrupted run, not as rows with earlier ids. The number
- * of the last file is set too, because the files of kept rows are as new as the rollup. */
+ * of the last file is set too, because the files of kept rows are as new as the rollup, but no
+ * time: which of the files count is not known. */
 static int leave_open(struct shadow_session *s, const struct parts *l, struct err *e)
 {
     const char *marks = ledgers_restored(l->marks) ? l->marks->shadow : l->mark;
     struct ledger_files files;
-    int rc = set_mark(s->db, marks, "open", l->ledger->rows, e);
+    int rc = set_mark(s->db, marks, "open", clock_wall(), l->ledger->rows, e);
     if (rc < 0 || !ledgers_restored(l->marks))
         return rc;
     if (ledger_files_list(s->plan->job->dirfd, l->cfg->name, &files, e) < 0)
         return -1;
     if (files.highest)
-        rc = set_mark(s->db, marks, "file", files.highest, e);
+        rc = set_mark(s->db, marks, "file", (wall_t){0}, files.highest, e);
     ledger_files_free(&files);
     return rc;
 }

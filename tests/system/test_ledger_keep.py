@@ -193,6 +193,30 @@ def test_a_file_of_a_time_that_was_taken_back(ledger):
     assert len(files(ledger, ".gz.undone")) == 1
 
 
+def test_a_time_that_was_taken_back_and_given_again(ledger):
+    """A restore to before a rollup and another one to after it: the file counts again, and the one written meanwhile does not."""
+    world = ledger.world
+    if ledger.engine == "InnoDB":
+        ledger.configure({"dump": {"engines": "all"}, "restore": {"scope": "all"}})
+    gains(world, some(50))
+    before = ledger.dump()["name"]
+    ledger.ok("--rollup", "--json")
+    wanted = totals(world)
+    after = ledger.dump()["name"]
+    ledger.ok("--restore=" + before, "--force")
+    gains(world, [(1, 1, 5)])
+    ledger.ok("--rollup", "--json")
+    assert len(files(ledger)) == len(files(ledger, ".gz.undone")) == 1 and ids(ledger) == list(range(1, 52))
+    ledger.ok("--restore=" + after, "--force")
+    assert totals(world) == wanted
+    gains(world, [(1, 1, 7)])
+    done = ledger.ok("--rollup", "--json")["ledgers"][0]
+    assert done["kept"] == 1 and len(files(ledger)) == 2 and len(files(ledger, ".gz.undone")) == 1
+    assert len(ids(ledger)) == len(set(ids(ledger))) == 51 and ids(ledger)[:50] == list(range(1, 51))
+    told = ledger.ok("--rollup", "--verify", "--json")["ledgers"][0]
+    assert told["ok"] and not told["unknown"] and told["file_rows"] == told["rolled_up"] == 51, told
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_disk_that_is_full(make_keeper, world, small_disk, engine):
     """If the disk is full, nothing is rolled up and no incomplete file remains; once there is space, the rollup works."""

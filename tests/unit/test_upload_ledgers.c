@@ -24,6 +24,7 @@ static char world[] = "s8", first[] = "xp", second[] = "yp";
 static struct config config;
 static struct upload u;
 static struct fetch f;
+static struct ledger_ref last; /* the file that the next one is begun after */
 
 static int set_up(void **state)
 {
@@ -37,6 +38,7 @@ static int set_up(void **state)
                              .offsite = {.url = url}};
     assert_int_equal(mkdirat(kit_dir, "store", 0700), 0);
     u = (struct upload){.cfg = &config, .dirfd = kit_dir};
+    last = (struct ledger_ref){.known = true};
     return 0;
 }
 
@@ -49,14 +51,23 @@ static int tear_down(void **state)
     return kit_clean(state);
 }
 
+static struct ledger_ref ref(const struct ledger_file *x)
+{
+    return (struct ledger_ref){.known = true, .sequence = x->sequence, .written = x->written};
+}
+
 /* Writes a file of one row in the dump directory. `before`: rows in totals when it was begun. */
 static struct ledger_file written(const char *ledger, uint64_t sequence, const char *row,
                                   uint64_t before)
 {
     struct err e = {0};
     struct buf header = {0}, rows = {0};
-    struct ledger_file x = {
-        .sequence = sequence, .first = sequence, .last = sequence, .rows = 1, .before = before};
+    struct ledger_file x = {.sequence = sequence,
+                            .first = sequence,
+                            .last = sequence,
+                            .rows = 1,
+                            .before = before,
+                            .previous = last};
     buf_adds(&header, "\"id\"\r\n");
     buf_printf(&rows, "%s\r\n", row);
     struct ledger_file_writer *w = ledger_file_begin(kit_dir, ledger, sequence, 1, &header, &e);
@@ -65,12 +76,14 @@ static struct ledger_file written(const char *ledger, uint64_t sequence, const c
     assert_int_equal(ledger_file_commit(w, &x, &e), 0);
     buf_free(&header);
     buf_free(&rows);
+    last = ref(&x);
     return x;
 }
 
 /* Gives a file of this machine another time: that of a file which another life wrote. */
 static struct ledger_file of_another(struct ledger_file x)
 {
+    last = x.previous;
     struct ledger_file other = written(first, x.sequence, "77", x.before);
     assert_string_not_equal(other.name, x.name);
     return other;
@@ -152,18 +165,53 @@ static void tidy(void)
         fail_msg("%s", e.text);
 }
 
-/* Fetches with the marker rows of a world whose last file is `last`. */
-static int fetched(const struct ledger_file *last)
+/* Fetches with the marker rows of a world whose last file is `newest`. */
+static int fetched(const struct ledger_file *newest)
 {
     struct err e = {0};
     json_auto_t *unknown = json_array();
     struct fetch_ledgers l = {.of = &config.ledgers[0],
-                              .marks = {.file = last->sequence, .written = last->written},
+                              .marks = {.file = newest->sequence, .written = newest->written},
                               .unknown = unknown};
     fetch_close(&f);
     if (fetch_open(&f, &config, kit_dir, NULL, &e) < 0 || fetch_ledgers(&f, &l, &e) < 0)
         fail_msg("%s", e.text);
     return l.fetched;
+}
+
+static void remove_here(const struct ledger_file *x)
+{
+    static const char *const endings[] = {".csv.gz", ".csv.json", ".csv.gz.undone",
+                                          ".csv.json.undone"};
+    char name[LEDGER_FILE_NAME + 64];
+    for (size_t i = 0; i < COUNT(endings); i++) {
+        snprintf(name, sizeof name, "%s%s", x->name, endings[i]);
+        unlinkat(kit_dir, name, 0);
+    }
+}
+
+/* Does the file count here; was it moved aside with its manifest? */
+static bool counts(const struct ledger_file *x)
+{
+    return exists(".csv.gz", x) && exists(".csv.json", x);
+}
+
+static bool is_aside(const struct ledger_file *x)
+{
+    return exists(".csv.gz.undone", x) && exists(".csv.json.undone", x) && !exists(".csv.gz", x) &&
+           !exists(".csv.json", x);
+}
+
+/* Settles the files here with the marker rows of a world whose last file is `x`. Returns the number
+ * of the first one that is not here. */
+static uint64_t settled(const struct ledger_file *x)
+{
+    struct err e = {0};
+    struct ledger_ref at = ref(x);
+    at.end = UINT64_MAX;
+    if (ledger_files_settle(kit_dir, first, true, &at, &e) < 0)
+        fail_msg("%s", e.text);
+    return at.known ? at.sequence : UINT64_MAX;
 }
 
 static void set_aside(void)
@@ -313,37 +361,145 @@ static void test_where_it_failed(void **state)
 
 /* ---- which files count ---- */
 
-/* The world that took over counts the rows of a file that did not reach the store: the file is
- * moved back when this machine has the world again. */
-static void test_a_file_that_the_world_counts(void **state)
+/* The world that took over counts the rows of files that did not reach the store: they are moved
+ * back when this machine has the world again, once it is known which files came after them. */
+static void test_files_that_the_world_counts(void **state)
 {
     (void)state;
     struct upload_ledgers_step s;
     struct ledger_file x = written(first, 1, "1", 0);
     assert_int_equal(steps(&s), 1);
     struct ledger_file y = written(first, 2, "2", 1), z = written(first, 3, "3", 2);
+    struct ledger_file later = written(first, 4, "4", 3);
+    assert_int_equal(steps(&s), 3);
+    remove_here(&later);
+    for (unsigned i = 2; i <= 3; i++) { /* the store has only the first file and the other's */
+        put_stored(i == 2 ? &y : &z, ".csv.json", "");
+        char name[LEDGER_FILE_NAME + 64];
+        snprintf(name, sizeof name, "store/s8/ledgers/%s.csv.json", i == 2 ? y.name : z.name);
+        assert_int_equal(unlinkat(kit_dir, name, 0), 0);
+    }
     set_aside();
-    assert_true(exists(".csv.json", &x) && !exists(".csv.json", &y) && !exists(".csv.json", &z));
-    assert_true(exists(".csv.gz.undone", &y) && exists(".csv.gz.undone", &z));
+    assert_true(counts(&x) && is_aside(&y) && is_aside(&z));
     struct err e = {0};
-    struct ledger_filed marks = {.filed = 3, .file = 3, .written = z.written};
+    struct ledger_filed marks = {.filed = 4, .file = 4, .written = later.written};
     uint64_t from;
     assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &from, &e), LEDGER_LACKS_ASIDE);
     assert_int_equal(from, 2);
-    marks.filed = 2;
+    marks.filed = 3;
     assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &from, &e), LEDGER_LACKS_OPEN);
-    marks = (struct ledger_filed){.filed = 1, .file = 1};
+    assert_int_equal(from, 4);
+    marks = (struct ledger_filed){.filed = 1, .file = 1, .written = x.written};
     assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &from, &e), 0);
-    assert_int_equal(fetched(&x), 0); /* a world that counts neither of them */
-    assert_true(exists(".csv.gz.undone", &y) && exists(".csv.gz.undone", &z));
-    fetched(&y);
-    assert_true(exists(".csv.json", &y) && exists(".csv.gz", &y) && exists(".csv.gz.undone", &z));
+    assert_int_equal(fetched(&x), 0); /* a world that counts none of them */
+    assert_true(is_aside(&y) && is_aside(&z));
+    assert_int_equal(fetched(&later), 1);
+    assert_true(counts(&y) && counts(&z) && counts(&later));
     set_aside();
-    fetched(&z);
-    assert_true(exists(".csv.json", &y) && exists(".csv.gz", &y));
-    assert_true(exists(".csv.json", &z) && exists(".csv.gz", &z));
+    assert_true(is_aside(&y) && is_aside(&z));
+    assert_int_equal(settled(&y), 0);                      /* without the store */
+    assert_true(counts(&x) && counts(&y) && is_aside(&z)); /* `later` was begun after it */
+    assert_int_equal(settled(&later), 0);
+    assert_true(counts(&y) && counts(&z) && counts(&later));
     assert_int_equal(steps(&s), 2);
     assert_true(stored(".csv.json", &y) && stored(".csv.json", &z));
+}
+
+/* A restore goes back to before a file, and a later one to after it. */
+static void test_a_restore_and_another_one(void **state)
+{
+    (void)state;
+    struct ledger_file x = written(first, 1, "1", 0), y = written(first, 2, "2", 1);
+    last = ref(&x);
+    struct ledger_file z = written(first, 3, "2", 1), after = written(first, 4, "3", 2);
+    assert_int_equal(settled(&after), 0);
+    assert_true(counts(&x) && is_aside(&y) && counts(&z) && counts(&after));
+    assert_int_equal(settled(&y), 0); /* not refused, although totals have grown */
+    assert_true(counts(&x) && counts(&y) && is_aside(&z) && is_aside(&after));
+}
+
+/* What the mark and the manifests name is told from what another life of the world wrote, even if
+ * that has as many rows. */
+static void test_files_of_two_lives(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    struct ledger_file x = written(first, 1, "1", 0);
+    struct ledger_file mine[] = {written(first, 2, "2", 1), written(first, 3, "3", 2),
+                                 written(first, 4, "4", 3)};
+    second_passes();
+    last = ref(&x);
+    struct ledger_file other[] = {written(first, 2, "22", 1), written(first, 3, "33", 2)};
+    assert_int_equal(steps(&s), 6);
+    for (size_t i = 0; i < COUNT(other); i++)
+        remove_here(&other[i]);
+    assert_int_equal(fetched(&other[1]), 2);
+    assert_true(counts(&x) && counts(&other[0]) && counts(&other[1]));
+    assert_true(is_aside(&mine[0]) && is_aside(&mine[1]) && is_aside(&mine[2]));
+    for (size_t i = 0; i < COUNT(mine); i++)
+        remove_here(&mine[i]);
+    remove_here(&other[0]); /* a machine that had neither */
+    assert_int_equal(fetched(&other[1]), 1);
+    assert_true(counts(&other[0]) && !exists(".csv.gz", &mine[0]));
+}
+
+/* The machine that took over did not have the file of an interrupted run: some of its rows are in
+ * totals, and the others were written to its next file. */
+static void test_a_file_that_counts_in_part(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    struct ledger_file x = written(first, 1, "1", 0), next = written(first, 2, "1", 0);
+    set_aside();
+    assert_int_equal(settled(&x), 0);
+    assert_true(counts(&x));
+    assert_int_equal(steps(&s), 1); /* it reaches the store late */
+    set_aside();
+    remove_here(&x);
+    assert_int_equal(settled(&next), 1);
+    assert_true(counts(&next));
+    assert_int_equal(fetched(&next), 0);
+    assert_false(exists(".csv.gz", &x));
+}
+
+/* A manifest of an earlier version does not name the file before it: nothing is moved. */
+static void test_files_of_an_earlier_version(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    last.known = false;
+    struct ledger_file x = written(first, 1, "1", 0);
+    second_passes();
+    last.known = false;
+    struct ledger_file y = written(first, 1, "1", 0), z = written(first, 2, "2", 1);
+    assert_int_equal(steps(&s), 3);
+    assert_int_equal(settled(&z), UINT64_MAX);
+    assert_true(counts(&x) && counts(&y) && counts(&z));
+    remove_here(&x);
+    remove_here(&y);
+    last.known = false;
+    second_passes();
+    struct ledger_file after = written(first, 3, "3", 2);
+    assert_int_equal(settled(&after), UINT64_MAX);
+    assert_int_equal(fetched(&after), 0); /* neither of two with one number */
+    assert_false(exists(".csv.gz", &x) || exists(".csv.gz", &y));
+}
+
+/* After a kill between two renames. */
+static void test_a_file_that_was_moved_by_half(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct ledger_file x = written(first, 1, "1", 0);
+    char from[LEDGER_FILE_NAME + 64], to[LEDGER_FILE_NAME + 64];
+    snprintf(from, sizeof from, "%s.csv.json", x.name);
+    snprintf(to, sizeof to, "%s.csv.json.undone", x.name);
+    assert_int_equal(renameat(kit_dir, from, kit_dir, to), 0);
+    assert_int_equal(settled(&x), 0);
+    assert_true(counts(&x));
+    assert_int_equal(renameat(kit_dir, from, kit_dir, to), 0);
+    assert_int_equal(ledger_file_undo(kit_dir, &x, &e), 0);
+    assert_true(is_aside(&x));
 }
 
 /* The signature of a manifest covers its name, which changes when the file is moved aside. */
@@ -363,8 +519,8 @@ static void test_a_signed_file_that_the_world_counts(void **state)
     unsign();
 }
 
-/* The world counts other files with these numbers: they never count again. */
-static void test_a_file_that_the_world_does_not_count(void **state)
+/* A mark that 0.3.0 or an operator stored names no file. */
+static void test_a_mark_without_a_name(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -372,19 +528,20 @@ static void test_a_file_that_the_world_does_not_count(void **state)
     mkdirat(kit_dir, "store/s8", 0700);
     struct ledger_file y = written(first, 2, "2", 1), z = written(first, 3, "3", 2), later = z;
     set_aside();
-    later.written.ms += 1; /* as 0.3.0 stored it */
-    fetched(&later);
-    assert_true(exists(".csv.json.undone", &y) && exists(".csv.json.undone", &z));
-    later.written.ms += 999;
-    fetched(&later);
-    assert_true(exists(".csv.gz.undone", &y) && exists(".csv.gz.undone", &z));
-    assert_true(exists(".csv.json.undone", &y) && !exists(".csv.json.undone", &z));
+    for (int ms = 1; ms < 1000; ms += 500) {
+        later.written.ms = z.written.ms + ms;
+        fetched(&later);
+        assert_true(is_aside(&y) && is_aside(&z));
+    }
     second_passes();
-    struct ledger_file other = written(first, 3, "33", 1); /* begun without the rows of y */
-    fetched(&other);
-    assert_false(exists(".csv.json", &y) || exists(".csv.json.undone", &y));
-    const struct ledger_filed marks = {.filed = 3, .file = 3, .written = other.written};
+    last.known = false;
+    struct ledger_file other = written(first, 3, "33", 1);
+    struct ledger_filed marks = {.filed = 2, .file = 3};
     assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &from, &e), 0);
+    marks.filed = 1;
+    assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &from, &e), LEDGER_LACKS_OPEN);
+    assert_int_equal(from, 2);
+    assert_true(is_aside(&y) && is_aside(&z) && counts(&other));
 }
 
 /* Rows that are in a file of another life of the world would count twice. */
@@ -462,8 +619,6 @@ static void test_a_mark_that_is_not_ours(void **state)
     buf_clear(&mark);
     assert_int_equal(ledger_copy_undone_text(&mark, world, &x, &e), 0);
     put_stored(&x, ".csv.undone", mark.p);
-    fetched(&x);
-    assert_true(exists(".csv.gz.undone", &x));
     look();
     tidy();
     assert_false(stored(".csv.gz", &x) || stored(".csv.json", &x));
@@ -528,11 +683,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_oldest_that_waits, set_up, tear_down),
         cmocka_unit_test(test_where_it_failed),
         cmocka_unit_test_setup_teardown(test_interrupted_uploads, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_file_that_the_world_counts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_files_that_the_world_counts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_restore_and_another_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_files_of_two_lives, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_that_counts_in_part, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_files_of_an_earlier_version, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_that_was_moved_by_half, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_signed_file_that_the_world_counts, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(test_a_file_that_the_world_does_not_count, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_mark_without_a_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_file_whose_number_is_another_one_s, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_files_after_the_last_one, set_up, tear_down),
