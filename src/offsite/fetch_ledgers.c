@@ -194,7 +194,7 @@ int fetch_ledgers_unsent(struct fetch *f, char name[LEDGER_FILE_NAME], struct er
         return -1;
     for (size_t i = 0; i < here.count; i++) {
         const struct ledger_copy *x = &here.list[i], *is = ledger_copies_find(&there, x->f.name);
-        if (!ledger_copy_valid(x) || (is && (is->manifest || is->undone)))
+        if (!ledger_copy_valid(x) || (is && is->manifest))
             continue;
         if (unsent++ == 0)
             snprintf(name, LEDGER_FILE_NAME, "%s", x->f.name);

@@ -7,11 +7,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "store/signature.h"
-
-#define FRONT "worldkeeper undone file of a ledger 1\n"
-#define UNSIGNED "undone"
-#define UNDONE_MAX 256 /* bytes */
 
 /* ---- names ---- */
 
@@ -138,15 +133,14 @@ struct ledger_listing {
 static bool read_ending(const char *rest, struct ledger_copy *x)
 {
     x->manifest = strcmp(rest, LEDGER_FILES_MANIFEST) == 0;
-    x->undone = strcmp(rest, LEDGER_COPY_UNDONE) == 0;
-    for (unsigned i = 1; i <= COPY_TRIES && !x->manifest && !x->undone; i++)
+    for (unsigned i = 1; i <= COPY_TRIES && !x->manifest; i++)
         for (unsigned sealed = 0; sealed < 2; sealed++) {
             char name[COPY_NAME_MAX];
             ledger_copy_data(name, "", "", i, sealed);
             if (strcmp(strrchr(name, '/') + 1, rest) == 0)
                 *(sealed ? &x->sealed : &x->plain) = 1U << (i - 1);
         }
-    return x->manifest || x->undone || x->plain || x->sealed;
+    return x->manifest || x->plain || x->sealed;
 }
 
 static int see_ledger_file(void *arg, const struct remote_entry *entry, struct err *e)
@@ -197,7 +191,7 @@ int ledger_copies_here(const struct config *c, int dirfd, struct ledger_copies *
     return 0;
 }
 
-/* ---- manifests, and the mark of an undone file ---- */
+/* ---- manifests ---- */
 
 int ledger_copy_manifest(const struct transfer *t, const char *world, struct ledger_file *f,
                          struct buf *text, struct err *why, struct err *e)
@@ -208,65 +202,4 @@ int ledger_copy_manifest(const struct transfer *t, const char *world, struct led
     if (got != REMOTE_OK)
         return got == REMOTE_MISSING || why->cls == ERR_DAMAGED ? 0 : err_pass(e, why);
     return ledger_file_take(text, f, why) == 0;
-}
-
-int ledger_copy_describe(const struct transfer *t, const char *world, const struct ledger_copy *x,
-                         struct ledger_file *f, struct err *why, struct err *e)
-{
-    SCOPED(buf_free) struct buf manifest = {0};
-    *f = x->f;
-    return x->manifest ? ledger_copy_manifest(t, world, f, &manifest, why, e) : 1;
-}
-
-/* Appends what the signature of a mark covers. */
-static void undone_signed(struct buf *b, const char *object, const char *sha256)
-{
-    buf_printf(b, "%s%s%s", object, sha256[0] ? " " : "", sha256);
-}
-
-int ledger_copy_undone_text(struct buf *b, const char *world, const struct ledger_file *f,
-                            struct err *e)
-{
-    char object[COPY_NAME_MAX], hex[2 * SIGNATURE_BYTES + 1] = UNSIGNED;
-    unsigned char hmac[SIGNATURE_BYTES];
-    SCOPED(buf_free) struct buf is = {0};
-    ledger_copy_name(object, world, f->name, LEDGER_COPY_UNDONE);
-    undone_signed(&is, object, f->sha256);
-    if (signature_on()) {
-        if (signature_bytes(FRONT, is.p, is.len, hmac) < 0)
-            return err_set(e, ERR_SYSTEM, 0, "libcrypto cannot sign %s", object);
-        text_hex(hmac, sizeof hmac, hex);
-    }
-    buf_printf(b, "%s%s%s", hex, f->sha256[0] ? " " : "", f->sha256);
-    return 0;
-}
-
-/* A mark without a SHA-256 is for a file of which the store had no manifest. */
-static bool undone_names(const char *text, const char *object, const struct ledger_file *f)
-{
-    unsigned char hmac[SIGNATURE_BYTES];
-    SCOPED(buf_free) struct buf is = {0};
-    size_t len = strcspn(text, " ");
-    const char *sha256 = text[len] ? text + len + 1 : "";
-    SCOPED(xfree) char *hex = xstrndup(text, len);
-    undone_signed(&is, object, sha256);
-    if (signature_on() &&
-        !(text_unhex(hex, hmac, sizeof hmac) && signature_bytes_good(FRONT, is.p, is.len, hmac)))
-        return false;
-    return !sha256[0] || !f->sha256[0] || strcmp(sha256, f->sha256) == 0;
-}
-
-int ledger_copy_undone(const struct transfer *t, const char *world, const struct ledger_file *f,
-                       struct err *e)
-{
-    char object[COPY_NAME_MAX];
-    SCOPED(buf_free) struct buf text = {0};
-    struct err why = {0};
-    ledger_copy_name(object, world, f->name, LEDGER_COPY_UNDONE);
-    enum remote_result got = transfer_get_text(t, object, UNDONE_MAX, &text, &why);
-    if (got == REMOTE_MISSING || why.cls == ERR_DAMAGED)
-        return 0;
-    if (got != REMOTE_OK)
-        return err_pass(e, &why);
-    return text.len && undone_names(text.p, object, f);
 }

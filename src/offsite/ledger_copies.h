@@ -4,8 +4,6 @@
  *                                     upload that was not completed
  *   WORLD/ledgers/NAME.csv.json       its manifest, as it is beside the file: written last, it
  *                                     makes the file valid
- *   WORLD/ledgers/NAME.csv.undone     the file does not count: a restore undid it, or another life
- *                                     of the world wrote it. Signed, if there is a key
  *
  * One list describes the dump directory as well. */
 #ifndef WK_OFFSITE_LEDGER_COPIES_H
@@ -15,13 +13,12 @@
 #include "offsite/copies.h"
 #include "offsite/transfer.h"
 
-#define LEDGER_COPY_UNDONE ".csv.undone"
-
 struct ledger_copy {
     struct ledger_file f; /* what its name says */
     const struct config_ledger *of;
     unsigned plain, sealed; /* bit N - 1: the data of the Nth attempt is there */
-    bool manifest, undone;
+    bool manifest;
+    bool undone; /* in the dump directory: it was moved aside */
 };
 struct ledger_copies {
     struct ledger_copy *list; /* sorted by name */
@@ -40,7 +37,7 @@ void ledger_copies_put(struct ledger_copies *c, const struct ledger_copy *x);
 const struct config_ledger *ledger_copy_of(const struct config *c, const char *name, size_t len,
                                            struct ledger_file *out);
 
-/* Pure. A valid file has data and a manifest, and was not undone. */
+/* Pure. A valid file has data and a manifest, and was not moved aside. */
 bool ledger_copy_valid(const struct ledger_copy *x);
 /* Returns NULL if there is none. */
 struct ledger_copy *ledger_copies_find(const struct ledger_copies *c, const char *name);
@@ -60,16 +57,5 @@ void ledger_copy_data(char out[COPY_NAME_MAX], const char *world, const char *na
  * the reason in `why` if there is none, or if it is not valid; -1 on error. */
 int ledger_copy_manifest(const struct transfer *t, const char *world, struct ledger_file *f,
                          struct buf *text, struct err *why, struct err *e);
-/* Describes a file in the store: `f` gets what its manifest says or, if it has none, what its name
- * says. Returns 1; 0 with the reason in `why` if the manifest is not valid; -1 on error. */
-int ledger_copy_describe(const struct transfer *t, const char *world, const struct ledger_copy *x,
-                         struct ledger_file *f, struct err *why, struct err *e);
-/* Appends the text of the file NAME.csv.undone. It names the file's SHA-256, if that is known. */
-int ledger_copy_undone_text(struct buf *b, const char *world, const struct ledger_file *f,
-                            struct err *e);
-/* Reads the mark. Returns 1 if this file was undone; 0 if the mark is not ours, or names another
- * SHA-256 than `f` has; -1 on error. */
-int ledger_copy_undone(const struct transfer *t, const char *world, const struct ledger_file *f,
-                       struct err *e);
 
 #endif

@@ -32,7 +32,6 @@ struct upload {
     struct copies there;
     struct ledger_copies ledgers;
     struct names ledgers_damaged; /* files here that do not match their manifests */
-    struct names ledgers_doubted; /* files in the store that are not marked as undone */
     bool looked, listed;          /* dumps and files of ledgers; segments */
     mono_t looked_at, listed_at, next_tidy;
     struct owner owner;

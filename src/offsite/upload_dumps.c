@@ -350,7 +350,7 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
     if (upload_dumps_plan(u, &p, e) < 0)
         return REMOTE_STOPPED;
     bool begun = p.local.round > 1 && p.local.round > u->round;
-    bool sends = p.dump || begun || p.ledgers.send || p.ledgers.undo;
+    bool sends = p.dump || begun || p.ledgers.send;
     if (u->fenced.cls || !u->owner.generation || !(sends || upload_tidy_due(u)))
         return REMOTE_OK;
     *more = sends || !upload_fresh(u);
@@ -360,5 +360,5 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
         return send_round(u, p.local.round, e);
     if (p.dump)
         return send_dump(u, p.dump, e);
-    return sends ? upload_ledgers_do(u, &p.ledgers, e) : upload_dumps_tidy(u, &p.choice, e);
+    return sends ? upload_ledgers_send(u, &p.ledgers.file, e) : upload_dumps_tidy(u, &p.choice, e);
 }

@@ -96,12 +96,6 @@ int ledger_file_take(const struct buf *manifest, struct ledger_file *f, struct e
     return err_set(e, ERR_REFUSED, 0, CONFIG_NO_PART, "ledger");
 }
 
-int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, void *arg,
-                     struct err *e)
-{
-    return err_set(e, ERR_REFUSED, 0, CONFIG_NO_PART, "ledger");
-}
-
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e)
 {
     return err_set(e, ERR_REFUSED, 0, CONFIG_NO_PART, "ledger");
