@@ -450,9 +450,11 @@ static void test_a_file_that_counts_in_part(void **state)
     struct upload_ledgers_step s;
     struct ledger_file x = written(first, 1, "1", 0), next = written(first, 2, "1", 0);
     set_aside();
-    assert_int_equal(settled(&x), 0);
+    assert_int_equal(settled(&next), 0);
+    assert_true(is_aside(&x) && counts(&next));
+    assert_int_equal(settled(&x), 0); /* the world before the takeover */
     assert_true(counts(&x));
-    assert_int_equal(steps(&s), 1); /* it reaches the store late */
+    assert_int_equal(steps(&s), 2); /* it reaches the store late */
     set_aside();
     remove_here(&x);
     assert_int_equal(settled(&next), 1);
@@ -461,25 +463,34 @@ static void test_a_file_that_counts_in_part(void **state)
     assert_false(exists(".csv.gz", &x));
 }
 
-/* A manifest of an earlier version does not name the file before it: nothing is moved. */
+/* A manifest of an earlier version does not name the file before it: nothing is moved, and what is
+ * here comes first. */
 static void test_files_of_an_earlier_version(void **state)
 {
     (void)state;
     struct upload_ledgers_step s;
+    char name[LEDGER_FILE_NAME + 64];
     last.known = false;
     struct ledger_file x = written(first, 1, "1", 0);
     second_passes();
     last.known = false;
-    struct ledger_file y = written(first, 1, "1", 0), z = written(first, 2, "2", 1);
+    struct ledger_file y = written(first, 1, "1", 0);
+    last = ref(&x);
+    struct ledger_file z = written(first, 2, "2", 1);
     assert_int_equal(steps(&s), 3);
     assert_int_equal(settled(&z), UINT64_MAX);
     assert_true(counts(&x) && counts(&y) && counts(&z));
-    remove_here(&x);
-    remove_here(&y);
-    last.known = false;
     second_passes();
+    last.known = false;
     struct ledger_file after = written(first, 3, "3", 2);
+    remove_here(&y);
+    snprintf(name, sizeof name, "store/s8/ledgers/%s.csv.json", x.name);
+    assert_int_equal(renameat(kit_dir, name, kit_dir, "kept"), 0);
     assert_int_equal(settled(&after), UINT64_MAX);
+    assert_int_equal(fetched(&after), 0);
+    assert_false(exists(".csv.gz", &y));
+    assert_int_equal(renameat(kit_dir, "kept", kit_dir, name), 0);
+    remove_here(&x);
     assert_int_equal(fetched(&after), 0); /* neither of two with one number */
     assert_false(exists(".csv.gz", &x) || exists(".csv.gz", &y));
 }
@@ -533,9 +544,11 @@ static void test_a_mark_without_a_name(void **state)
         assert_true(is_aside(&y) && is_aside(&z));
     }
     second_passes();
-    last.known = false;
+    last = (struct ledger_ref){.known = true};
     struct ledger_file other = written(first, 3, "33", 1);
-    struct ledger_filed marks = {.filed = 2, .file = 3};
+    struct ledger_filed marks = {.filed = 2, .file = 3, .written.ms = other.written.ms + 1};
+    assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &from, &e), 0);
+    marks.written.ms = 0;
     assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &from, &e), 0);
     marks.filed = 1;
     assert_int_equal(ledger_lacks_files(&marks, first, kit_dir, &from, &e), LEDGER_LACKS_OPEN);
