@@ -470,17 +470,19 @@ void statement_judge(const struct statement_world *world, const char *from, cons
     if (judge_edge(sql, len, out) || judge_swap(world, from, sql, len, out) ||
         judge_emptied(world, from, sql, len, out))
         return;
-    words_mask(sql, len, &names); /* a column's comment may contain RENAME */
+    /* masked, because a column's comment may contain RENAME */
+    bool certain = words_mask(sql, len, false, &names);
     bool clear = text_utf8_valid(names.p, names.len);
     judge_names(world, from, names.p, names.len, clear, out);
-    bool two = words_without_mariadb(names.p, names.len, &mysql);
-    if (two)
+    if (words_for_mariadb(sql, len)) {
+        /* Another quote or comment before it, or in it, would move where such a comment ends. */
+        certain = words_mask(sql, len, true, &mysql) && certain;
+        if (!certain)
+            out->kind = STATEMENT_CHANGE;
         judge_again(world, from, &mysql, clear, out);
+    }
     if (clear)
         return;
     words_blank_letters(&names);
     judge_again(world, from, &names, false, out);
-    words_blank_letters(&mysql);
-    if (two)
-        judge_again(world, from, &mysql, false, out);
 }

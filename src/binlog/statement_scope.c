@@ -30,7 +30,7 @@ static bool is_plain(const char *sql, size_t len, struct buf *masked)
 {
     if (!text_utf8_valid(sql, len))
         return false;
-    words_mask(sql, len, masked);
+    words_mask(sql, len, false, masked);
     return !has_version_comment(masked) && !memchr(masked->p, '\\', masked->len) &&
            !memchr(masked->p, '"', masked->len);
 }

@@ -9,6 +9,7 @@
 #include "sql/literal.h"
 #include "sql/token.h"
 
+#define MARIADB_OPENS "/*M!"
 #define VERSION_MIN 5u
 #define VERSION_MAX 6u
 
@@ -46,6 +47,14 @@ bool words_after_version(const char *s, size_t at)
     return false;
 }
 
+/* Returns whether a comment up to the end of the line begins here. Two dashes begin one before a
+ * blank or a control character, of which DEL is one. */
+static bool line_opens(const char *s, const char *end)
+{
+    return *s == '#' || (end - s > 2 && s[0] == '-' && s[1] == '-' &&
+                         ((unsigned char)s[2] <= ' ' || s[2] == 0x7f));
+}
+
 /* Skips blanks and comments, but not version comments. */
 static const char *words_skip_blank(const char *s, const char *end)
 {
@@ -54,8 +63,7 @@ static const char *words_skip_blank(const char *s, const char *end)
             s++;
         else if (end - s > 3 && s[0] == '/' && s[1] == '*' && !version_opens(s, end))
             s = skip_comment(s, end);
-        else if (*s == '#' ||
-                 (end - s > 2 && s[0] == '-' && s[1] == '-' && (unsigned char)s[2] <= ' '))
+        else if (line_opens(s, end))
             s = skip_line(s, end);
         else
             break;
@@ -151,18 +159,9 @@ bool words_name(const struct words *w)
 
 /* ---- comments ---- */
 
-bool words_without_mariadb(const char *sql, size_t len, struct buf *out)
+bool words_for_mariadb(const char *sql, size_t len)
 {
-    const char *s = sql, *end = sql + len, *opens;
-    bool any = false;
-    buf_clear(out);
-    for (; (opens = memmem(s, (size_t)(end - s), "/*M!", 4)); any = true) {
-        buf_add(out, s, (size_t)(opens - s));
-        buf_adds(out, " ");
-        s = skip_comment(opens, end);
-    }
-    buf_add(out, s, (size_t)(end - s));
-    return any;
+    return memmem(sql, len, MARIADB_OPENS, sizeof MARIADB_OPENS - 1) != NULL;
 }
 
 void words_blank_letters(struct buf *text)
@@ -195,7 +194,21 @@ static const char *mask_text(const char *s, const char *end, struct buf *out)
     return after;
 }
 
-void words_mask(const char *sql, size_t len, struct buf *out)
+/* Skips blanks and comments. To MySQL (`mysql`) MariaDB's version comments are comments. */
+static const char *skip_masked(const char *s, const char *end, bool mysql)
+{
+    const size_t opens = sizeof MARIADB_OPENS - 1;
+    const char *from;
+    do {
+        from = s;
+        s = words_skip_blank(s, end);
+        if (mysql && (size_t)(end - s) >= opens && memcmp(s, MARIADB_OPENS, opens) == 0)
+            s = skip_comment(s, end);
+    } while (s > from);
+    return s;
+}
+
+bool words_mask(const char *sql, size_t len, bool mysql, struct buf *out)
 {
     const char *s = sql, *end = sql + len;
     /* In other character sets a quote may be the second byte of a character, so nothing is
@@ -203,13 +216,13 @@ void words_mask(const char *sql, size_t len, struct buf *out)
     bool text = text_utf8_valid(sql, len);
     buf_clear(out);
     buf_adds(out, "");
-    while (text && s && s < end) {
-        const char *next = words_skip_blank(s, end);
+    while (text && s < end) {
+        const char *next = skip_masked(s, end, mysql);
         if (next > s)
             buf_adds(out, " ");
         s = next;
         if (s == end)
-            return;
+            return true;
         if (!strchr("'\"`", *s)) {
             buf_add(out, s++, 1);
             continue;
@@ -220,4 +233,5 @@ void words_mask(const char *sql, size_t len, struct buf *out)
         s = next;
     }
     buf_add(out, s, (size_t)(end - s));
+    return s == end;
 }

@@ -27,14 +27,16 @@ bool words_name(const struct words *w);
 bool words_after_version(const char *s, size_t at);
 /* Returns true if a version comment follows. */
 bool words_at_version(const struct words *w);
-/* Sets `out` to the text as MySQL reads it, to which MariaDB's version comments are comments.
- * Returns false if the text has none. */
-bool words_without_mariadb(const char *sql, size_t len, struct buf *out);
+/* Returns true if the text contains the opening of a version comment of MariaDB's own, which MySQL
+ * reads as a plain comment. */
+bool words_for_mariadb(const char *sql, size_t len);
 /* Replaces each byte from 0x80 by a blank, as which a character set may read it. */
 void words_blank_letters(struct buf *text);
-/* Appends the statement without comments and without the content of its literals, so that all
- * remaining names are names. From the first literal whose end depends on the session (a backslash)
- * the text is kept unchanged; all of it if it is not UTF-8. */
-void words_mask(const char *sql, size_t len, struct buf *out);
+/* Sets `out` to the statement without comments and without the content of its literals, so that all
+ * remaining names are names. With `mysql`, MariaDB's own version comments are comments. From the
+ * first literal whose end depends on the session (a backslash) the text is kept unchanged; all of
+ * it if it is not UTF-8. Then the result is false: where comments and literals end is not
+ * certain. */
+bool words_mask(const char *sql, size_t len, bool mysql, struct buf *out);
 
 #endif

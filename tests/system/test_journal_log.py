@@ -158,6 +158,13 @@ HIDDEN = {
     "in the name": ("utf8mb4", "ALTER TABLE {s} /*!50000 .player */ MODIFY ratio INT"),
     "behind a version": ("utf8mb4", "TRUNCATE TABLE /*!50000mark*/"),
     "of the schema behind a version": ("utf8mb4", "ALTER TABLE /*!50000{s}*/.player MODIFY ratio INT"),
+    "by dashes before a control character": (
+        "utf8mb4", "ALTER TABLE --\x7f'\n{s}.player MODIFY ratio INT --\x7f'"),
+    "of the kind by dashes before a control character": (
+        "utf8mb4", "ALTER --\x7f VIEW\nTABLE player MODIFY ratio INT"),
+    # MariaDB skips this one, and logs it as a plain comment
+    "by a quote in a comment for MariaDB": (
+        "utf8mb4", "/*M!999999 ' */ TRUNCATE TABLE {s}.mark /*M!999999 ' */"),
     "by a blank of latin1": ("latin1", "ALTER TABLE\xa0player MODIFY ratio INT, ADD user INT"),
     "by a character of GBK": ("gbk", b"ALTER TABLE player ADD INDEX i\x81`(points), MODIFY ratio INT, "
                               b"ADD INDEX j\x81`(points)".decode("gbk")),

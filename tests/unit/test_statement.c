@@ -333,6 +333,43 @@ static void test_comments_hide_nothing(void **state)
     expect(STATEMENT_TRUNCATE, "world", "/* 99999 (* x *) GRANT */ TRUNCATE TABLE planets");
 }
 
+/* To servers two dashes begin a comment before any control character, and DEL is one. */
+static void test_dashes_before_a_control_character(void **state)
+{
+    (void)state;
+    expect(STATEMENT_CHANGE, "other", "ALTER TABLE --\x7f'\nworld.planets ADD x INT --\x7f'");
+    expect(STATEMENT_CHANGE, "world", "ALTER --\x7f VIEW\nTABLE planets ADD x INT");
+    expect(STATEMENT_CHANGE, "world", "--\x7f\nALTER TABLE planets ADD x INT");
+    expect(STATEMENT_TRUNCATE, "world", "TRUNCATE TABLE --\x7f\nplanets");
+    expect(STATEMENT_TRUNCATE, "world", "TRUNCATE TABLE --\x1b\nplanets");
+    expect(STATEMENT_NONE, "other", "UPDATE t SET a=1 --\x7f world");
+}
+
+/* To MySQL a version comment of MariaDB ends at the first end of a comment, whatever is in it. */
+static void test_what_is_in_a_comment_for_mariadb(void **state)
+{
+    (void)state;
+    static const char *const from_elsewhere[] = {
+        "/*M! ' */ TRUNCATE TABLE world.planets /*M! ' */",
+        "ALTER TABLE /*M!100100 ' */ world.planets ADD x INT /*M!100100 ' */",
+        "/*M! # */ ALTER TABLE world.planets ADD x INT",
+        "/*M! -- */ RENAME TABLE world.planets TO x",
+        "/*M! ` */ INSERT INTO world.v VALUES (1) /*M! ` */",
+        "/*M! \" */ INSERT INTO world.v VALUES (1) /*M! \" */",
+        "/*M! '\\ */ INSERT INTO world.v VALUES (1)",
+    };
+    EXPECT_EACH(STATEMENT_CHANGE, "other", from_elsewhere);
+    static const char *const changes[] = {
+        /* in another character set nothing is certain */
+        "-- /*M!\n/*M! GRANT */ TRUNCATE TABLE planets /* \xe9 */",
+        "/* /*M! */ /*M! GRANT */ ALTER TABLE planets ADD x INT COMMENT '\xe9'",
+        "/*M! GRANT ' */ TRUNCATE TABLE planets /*M! ' */",
+    };
+    EXPECT_EACH(STATEMENT_CHANGE, "world", changes);
+    expect(STATEMENT_NONE, "other", "UPDATE t SET a='/*M! world' /*M! */");
+    expect(STATEMENT_NONE, "other", "UPDATE t SET a=1 -- /*M! world");
+}
+
 /* As servers do: a version has five or six digits, and a word may follow it without a blank. */
 static void test_words_behind_a_version(void **state)
 {
@@ -884,6 +921,8 @@ int main(void)
         cmocka_unit_test(test_emptied),
         cmocka_unit_test(test_changes),
         cmocka_unit_test(test_comments_hide_nothing),
+        cmocka_unit_test(test_dashes_before_a_control_character),
+        cmocka_unit_test(test_what_is_in_a_comment_for_mariadb),
         cmocka_unit_test(test_words_behind_a_version),
         cmocka_unit_test(test_each_word_in_a_comment),
         cmocka_unit_test(test_other_character_sets),
