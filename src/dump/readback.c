@@ -102,7 +102,7 @@ static void read_it(void *arg)
         return;
     gunzip_on_wait(in, wait_for_file, r);
     gunzip_prove(in, wait_for_part, r);
-    r->rc = verify_read(in, r->name, &r->seen, &r->progress, &r->failed);
+    r->rc = verify_read(in, r->name, NULL, &r->seen, &r->progress, &r->failed);
     gunzip_close(in);
 }
 

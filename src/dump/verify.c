@@ -76,7 +76,19 @@ static int see_item(struct manifest *seen, const struct format_item *item)
     return item->type == FORMAT_END;
 }
 
-int verify_read(struct gunzip *in, const char *name, struct manifest *out,
+static int other_table(const char *file, const char *table, struct err *e)
+{
+    return err_set(e, ERR_DAMAGED, 0, "%s: table %s is not the one that its manifest names here",
+                   file, table);
+}
+
+/* Returns whether the manifest lists the table at this place. NULL: there is no manifest yet. */
+static bool is_listed(const struct manifest *m, size_t place, const char *table)
+{
+    return !m || (place < m->table_count && strcmp(m->tables[place].name, table) == 0);
+}
+
+int verify_read(struct gunzip *in, const char *name, const struct manifest *m, struct manifest *out,
                 struct progress *progress, struct err *e)
 {
     struct format_reader *r = format_open(in, name);
@@ -84,6 +96,10 @@ int verify_read(struct gunzip *in, const char *name, struct manifest *out,
     int rc = 0, end = 0;
     *out = (struct manifest){0};
     while (!end && (rc = format_next(r, &item, e)) == 0) {
+        if (item.type == FORMAT_CREATE && !is_listed(m, out->table_count, item.table)) {
+            rc = other_table(name, item.table, e);
+            break;
+        }
         end = see_item(out, &item);
         progress_at(progress, out->rows, gunzip_packed_bytes(in));
         if (item.type == FORMAT_CREATE)
@@ -112,18 +128,12 @@ static int verify_compare_table(const char *file, const struct manifest_table *t
     return 0;
 }
 
-static int other_table(const char *file, const char *table, struct err *e)
-{
-    return err_set(e, ERR_DAMAGED, 0, "%s: table %s is not the one that its manifest names here",
-                   file, table);
-}
-
 int verify_compare(const struct manifest *seen, const char *name, const struct manifest *m,
                    struct err *e)
 {
     for (size_t i = 0; i < seen->table_count; i++) {
         const struct manifest_table *t = &seen->tables[i];
-        if (i >= m->table_count || strcmp(m->tables[i].name, t->name) != 0)
+        if (!is_listed(m, i, t->name))
             return other_table(name, t->name, e);
         if (verify_compare_table(name, &m->tables[i], t->rows, t->rows_hash, e) < 0)
             return -1;
@@ -334,7 +344,7 @@ int verify_whole(struct verify_file *v, struct progress *progress, struct err *e
     struct gunzip *in = gunzip_open(v->fd, v->name, e);
     if (in)
         gunzip_prove(in, part_at, &all);
-    int rc = in ? verify_read(in, v->name, &seen, progress, e) : -1;
+    int rc = in ? verify_read(in, v->name, v->m, &seen, progress, e) : -1;
     if (rc == 0)
         rc = verify_compare(&seen, v->name, v->m, e);
     gunzip_close(in);

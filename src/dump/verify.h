@@ -23,8 +23,9 @@ int verify_dump(int dirfd, const char *file, const struct manifest *m, struct pr
 
 /* Reads a file from start to end: its tables with their rows, the bytes of SQL and the SHA-256 are
  * stored in `out`. They are compared later, because a dump that is still being written has no
- * manifest yet. */
-int verify_read(struct gunzip *in, const char *name, struct manifest *out,
+ * manifest yet (`m` is NULL). With a manifest, a table that it does not list at this place ends the
+ * reading with ERR_DAMAGED, so that tables without end take no memory. */
+int verify_read(struct gunzip *in, const char *name, const struct manifest *m, struct manifest *out,
                 struct progress *progress, struct err *e);
 /* Compares it with the manifest. ERR_DAMAGED with the first difference. */
 int verify_compare(const struct manifest *seen, const char *name, const struct manifest *m,

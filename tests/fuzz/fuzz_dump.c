@@ -164,7 +164,7 @@ static void judge_seen(const void *data, size_t size, const struct told *t)
     struct manifest seen;
     uint64_t rows = 0, hash = 0;
     source_open(&s, data, size, true, 0);
-    int rc = verify_read(s.in, "input", &seen, NULL, NULL);
+    int rc = verify_read(s.in, "input", NULL, &seen, NULL, NULL);
     demand(rc == t->rc);
     for (size_t i = 0; i < seen.table_count; i++) {
         rows += seen.tables[i].rows;

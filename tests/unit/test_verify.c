@@ -380,12 +380,13 @@ static const struct {
      "the trailer's counts of tables and rows differ from what was read"},
     {"(7,_latin1'x')", "(8,_latin1'x')", "dump: the rows of table wk`s do not match the manifest"},
     {"DROP TABLE IF EXISTS `empty`", "CREATE TABLE `x` (y);\nDROP TABLE IF EXISTS `empty`",
-     "the trailer's counts of tables and rows differ from what was read"},
-    {"CREATE TABLE `users`", "CREATE TABLE `Users`", "INSERT that this program did not write"},
+     "dump: table x is not the one that its manifest names here"},
+    {"CREATE TABLE `users`", "CREATE TABLE `Users`",
+     "dump: table Users is not the one that its manifest names here"},
     {"CREATE TABLE `empty`", "CREATE TABLE `Empty`",
      "dump: table Empty is not the one that its manifest names here"},
     {"-- worldkeeper end", "CREATE TABLE `x` (y);\n-- worldkeeper end",
-     "the trailer's counts of tables and rows differ from what was read"},
+     "dump: table x is not the one that its manifest names here"},
 };
 
 static void replace(struct buf *b, const char *from, const char *to)
@@ -777,6 +778,25 @@ static void test_part_text(void **state)
     }
 }
 
+/* A table that the manifest does not list ends the reading, so that a dump with tables without end
+ * takes no memory. What follows the table here would be another error. */
+static void test_more_tables(void **state)
+{
+    (void)state;
+    struct manifest m;
+    struct err e;
+    struct buf parts[KIT_PARTS];
+    kit_manifest(&m, "w", 1, 1);
+    kit_parts(parts);
+    edit_part(&parts[1], "(-3,NULL);\n", "(-3,NULL);\nCREATE TABLE `more` (x);\nCALL x();\n");
+    kit_store(&m, "dump", parts, KIT_PARTS);
+    assert_int_equal(verify(&m, &e), -1);
+    check_error(&e, "at once", "more tables",
+                "table more is not the one that its manifest names here");
+    kit_parts_free(parts);
+    manifest_free(&m);
+}
+
 /* The same two parts, the other way round in the file and in the manifest's places. */
 static void test_swapped_tables(void **state)
 {
@@ -813,6 +833,7 @@ int main(void)
         cmocka_unit_test_teardown(test_places, kit_clean),
         cmocka_unit_test_teardown(test_gap, kit_clean),
         cmocka_unit_test_teardown(test_part_text, kit_clean),
+        cmocka_unit_test_teardown(test_more_tables, kit_clean),
         cmocka_unit_test_teardown(test_swapped_tables, kit_clean),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
