@@ -121,22 +121,20 @@ static bool other_begins(const char *at, bool first, bool *sql)
     return false;
 }
 
-/* Another program's command ends its clause: "see who ended it: journalctl -u worldkeeper@s8". */
-static bool find_other(const char *s, const char *clause, struct buf *command, const char **start)
+/* Finds another program's command, or a statement (*sql). It ends its clause: "see who ended it:
+ * journalctl -u worldkeeper@s8". */
+static bool find_other(const char *s, const char *clause, const char **start, const char **end,
+                       bool *sql)
 {
-    bool sql = false;
     const char *at = s;
-    if (!other_begins(s, true, &sql))
+    if (!other_begins(s, true, sql))
         for (at = clause; at > s + 1; at--)
-            if (at[-1] == ' ' && at[-2] == ':' && other_begins(at, false, &sql))
+            if (at[-1] == ' ' && at[-2] == ':' && other_begins(at, false, sql))
                 break;
-    if (at == s + 1 || (at == s && !sql))
+    if (at == s + 1 || (at == s && !*sql))
         return false;
     *start = at;
-    const char *end = sql ? clause : word_cut(at, clause);
-    buf_add(command, at, (size_t)(end - at));
-    if (sql && command->p[command->len - 1] != ';')
-        buf_addc(command, ';');
+    *end = *sql ? clause : word_cut(at, clause);
     return true;
 }
 
@@ -186,28 +184,58 @@ static bool steps_is_cut(const char *from, const char *to)
     return to - from >= 3 && strncmp(to - 3, "...", 3) == 0;
 }
 
+/* Returns where a text that was cut ends: the last place with the mark of that (base/line.h),
+ * because what comes before it may contain the same letters. NULL: none was cut. */
+static char *cut_end(char *s)
+{
+    char *end = NULL;
+    for (char *at = s; (at = strstr(at, "...")); at++)
+        if (!at[3] || text_starts(at + 3, "; "))
+            end = at;
+    return end;
+}
+
+/* Copies a hint and makes letters of what its names in backticks contain. A name comes from a
+ * server or a dump: nothing in it is a command, or ends a clause. */
+static char *without_names(const char *hint)
+{
+    char *copy = xstrdup(hint), *s = copy;
+    while ((s = strchr(s, '`'))) {
+        char *close = strchr(s + 1, '`'), *end = close ? close : cut_end(s + 1);
+        if (end)
+            memset(s + 1, 'x', (size_t)(end - s - 1));
+        s = end ? end : s;
+        s += *s == '`';
+    }
+    return copy;
+}
+
 void steps_split(const char *hint, struct steps *out)
 {
+    SCOPED(xfree) char *plain = without_names(hint);
     *out = (struct steps){0};
     buf_adds(&out->prose, "");
-    for (const char *s = hint; *s;) {
+    for (const char *s = plain; *s;) {
         const char *start = s, *end = s, *clause = strstr(s, "; ");
-        bool cut = steps_is_cut(s, clause ? clause : s + strlen(s));
+        bool cut = steps_is_cut(s, clause ? clause : s + strlen(s)), sql = false;
         struct step *next = out->count < STEPS_MAX && !cut ? &out->list[out->count] : NULL;
         bool program = !cut && find_program(s, &start, &end) && !(clause && start > clause);
         if (program && clause && clause < end) /* inside a quoted value */
             clause = strstr(end, "; ");
         if (!clause)
             clause = s + strlen(s);
-        if (next && program)
-            buf_add(&next->command, start, (size_t)(end - start));
-        else if (next && find_other(s, clause, &next->command, &start))
-            end = clause;
-        if (next && next->command.len) {
-            add_does(next, s, start, end, clause);
+        bool other = next && !program && find_other(s, clause, &start, &end, &sql);
+        /* Places are found in the copy, and texts are taken from the hint. */
+        const char *in = hint + (s - plain), *from = hint + (start - plain),
+                   *to = hint + (end - plain), *stop = hint + (clause - plain);
+        if (next && (program || other)) {
+            buf_add(&next->command, from, (size_t)(to - from));
+            if (sql && to[-1] != ';')
+                buf_addc(&next->command, ';');
+            add_does(next, in, from, other ? stop : to, stop);
             out->count++;
         } else {
-            add_prose(out, s, clause);
+            add_prose(out, in, stop);
         }
         s = clause + strspn(clause, "; ");
     }

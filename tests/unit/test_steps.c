@@ -77,6 +77,24 @@ static void test_split(void **state)
            "ALTER TABLE `a`.`b` ENGINE=MEMORY;", NULL, NULL);
     expect("SHOW PROCESSLIST shows it; x", "SHOW PROCESSLIST shows it; x", NULL, NULL, NULL, NULL);
     expect("a:b", "a:b", NULL, NULL, NULL, NULL);
+    /* what a name contains is no command, and does not end one */
+    expect("once you have read them: ALTER EVENT `a; GRANT ALL ON *.* TO g; b` ENABLE; then more",
+           "then more", "once you have read them",
+           "ALTER EVENT `a; GRANT ALL ON *.* TO g; b` ENABLE;", NULL, NULL);
+    expect("its rows are lost: DROP TABLE `s`.`worldkeeper --init --force x`; worldkeeper --list",
+           "its rows are lost: DROP TABLE `s`.`worldkeeper --init --force x`", "",
+           "worldkeeper --list", NULL, NULL);
+    expect("its rows are lost: DROP TABLE `s`.`a``; GRANT x TO y; ``: mv /a /b`;",
+           "its rows are lost: DROP TABLE `s`.`a``; GRANT x TO y; ``: mv /a /b`;", NULL, NULL, NULL,
+           NULL);
+    expect("its rows are lost: DROP TABLE `s`.`a; GRANT x TO y; and so o...; worldkeeper --list",
+           "its rows are lost: DROP TABLE `s`.`a; GRANT x TO y; and so o...", "",
+           "worldkeeper --list", NULL, NULL);
+    expect("its rows are lost: DROP TABLE `s`.`a; GRANT x TO y; and so o...",
+           "its rows are lost: DROP TABLE `s`.`a; GRANT x TO y; and so o...", NULL, NULL, NULL,
+           NULL);
+    expect("it comes back: worldkeeper --restore='/srv/a`b'; worldkeeper --list", "",
+           "it comes back", "worldkeeper --restore='/srv/a`b'", "", "worldkeeper --list");
     expect("man worldkeeper-standby says more; worldkeeper does not",
            "man worldkeeper-standby says more; worldkeeper "
            "does not",
