@@ -122,7 +122,12 @@ static const char *what_was(const struct restore *r, const struct target *t)
 void redefined_without(struct restore *r, const struct db_trigger *t, const struct err *why)
 {
     struct buf *b = &r->lost_triggers;
-    buf_printf(b, "\n-- trigger %s of table %s, to which it no longer fits: ", t->name, t->table);
+    /* a name may contain line ends, which end a comment */
+    buf_adds(b, "\n-- trigger ");
+    text_clean(b, t->name, 256);
+    buf_adds(b, " of table ");
+    text_clean(b, t->table, 256);
+    buf_adds(b, ", to which it no longer fits: ");
     text_clean(b, why->text, 500);
     buf_addc(b, '\n');
     db_trigger_sql(b, t, t->table);

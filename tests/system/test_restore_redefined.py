@@ -154,6 +154,21 @@ def test_a_trigger_that_does_not_fit(doomed, victim):
         assert "SET NEW.w=4" in f.read()
 
 
+def test_a_trigger_whose_name_has_lines(doomed, victim):
+    """In the file of replaced definitions, the name of a trigger is on one line of a comment, so that a client that reads the
+    file takes no part of it for a command."""
+    doomed.dump()
+    before = doomed.world.snapshot()
+    doomed.world.sql("ALTER TABLE mark ADD w INT NOT NULL DEFAULT 3, DROP COLUMN v",
+                     "CREATE DEFINER=keeper@localhost TRIGGER `a\n\\! touch it\n` BEFORE INSERT ON mark FOR EACH ROW SET NEW.w=4")
+    victim.crash()
+    told = doomed.ok("--restore", "--json")
+    doomed.world.assert_is(before)
+    with open(told["as_dumped_file"], encoding="utf-8") as f:
+        kept, _, statement = f.read().partition("CREATE DEFINER")
+    assert "-- trigger a?\\! touch it? of table mark, to which it no longer fits: " in kept and "NEW.w=4" in statement, kept
+
+
 def test_no_room_for_the_file(doomed, victim):
     """Without a file for the replaced definitions the restore fails and replaces nothing."""
     doomed.dump()
