@@ -129,6 +129,54 @@ int template_fill(struct buf *out, const char *text, enum template_escape escape
     return 0;
 }
 
+/* Appends what is between the placeholders of a value. */
+static void constants_of(struct buf *out, const char *value, size_t len)
+{
+    for (size_t i = 0, n; i < len; i += n ? n : 1) {
+        n = template_placeholder(value + i);
+        buf_addc(out, n ? '\n' : value[i]);
+    }
+    buf_addc(out, '\n');
+}
+
+/* Returns the length of the JSON text whose quotation mark precedes `s`. */
+static size_t json_text(const char *s)
+{
+    size_t n = 0;
+    while (s[n] && s[n] != '"')
+        n += s[n] == '\\' && s[n + 1] ? 2 : 1;
+    return n;
+}
+
+void template_constants(struct buf *out, const char *text)
+{
+    const char *s = text + strspn(text, " \t\r\n");
+    buf_adds(out, "");
+    if (*s && strchr("{[", *s) && !template_placeholder(s)) {
+        for (size_t n; *s; s += n) {
+            n = strspn(s, "0123456789");
+            if (n) { /* a key of digits */
+                constants_of(out, s, n);
+            } else if (*s == '"') {
+                n = json_text(s + 1);
+                const char *end = s + 1 + n + (s[1 + n] == '"');
+                if (end[strspn(end, " \t\r\n")] != ':') /* not a member's name */
+                    constants_of(out, s + 1, n);
+                n = (size_t)(end - s);
+            } else {
+                n = 1;
+            }
+        }
+        return;
+    }
+    for (size_t n; *s; s += n + strspn(s + n, "&\r\n")) {
+        n = strcspn(s, "&\r\n");
+        const char *is = memchr(s, '=', n);
+        size_t name = is ? (size_t)(is + 1 - s) : 0;
+        constants_of(out, s + name, n - name);
+    }
+}
+
 bool template_each(const char *text)
 {
     return strstr(text, "{state}") || strstr(text, "{dedup_key}");

@@ -24,6 +24,8 @@ json_t *template_values(const struct message *m, const char *url);
  * placeholder. Braces that do not enclose a lower-case word are text. */
 int template_fill(struct buf *out, const char *text, enum template_escape escape,
                   const json_t *values, struct err *e);
+/* Appends what the template itself says in its values, one a line: a service's key may be there. */
+void template_constants(struct buf *out, const char *text);
 /* Returns true if it is about one incident, so that each alert needs its own request. */
 bool template_each(const char *text);
 

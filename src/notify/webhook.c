@@ -222,6 +222,7 @@ struct http_content {
     bool put;
     const char *section;  /* config section; NULL: no headers */
     const json_t *values; /* values for placeholders in the URL; NULL: no placeholders */
+    const char *template; /* of the body; NULL: none */
 };
 
 static struct curl_slist *add_header(struct curl_request *w, struct curl_slist *list,
@@ -334,6 +335,11 @@ static int http_request(const struct curl_target *t, const char *url_file, const
         CURL_SET(&w, CURLOPT_WRITEFUNCTION, webhook_on_body);
         CURL_SET(&w, CURLOPT_HEADERFUNCTION, webhook_on_header);
     }
+    if (rc == 0 && c->template) {
+        SCOPED(buf_free) struct buf own = {.secret = true};
+        template_constants(&own, c->template);
+        curl_request_secret(&w, own.p);
+    }
     if (rc == 0 && c->body)
         rc = set_content(&w, c, &headers, e);
     if (rc == 0)
@@ -391,7 +397,8 @@ static int webhook_send_one(const struct config *cfg, const struct config_webhoo
                              .headers = headers,
                              .put = hook->put,
                              .section = hook->section,
-                             .values = values};
+                             .values = values,
+                             .template = template};
     return http_request(t, hook->url_file, NULL, &c, depth, r, e);
 }
 

@@ -67,6 +67,9 @@ static void http_serve(FILE *in, int conn, int log, const char *mode)
         {"loop", "HTTP/1.1 307 T\r\nLocation: " SECRET "\r\nContent-Length: 0\r\n\r\n"},
         {"404 echo", "HTTP/1.1 404 N\r\n\r\nno such page: " SECRET},
         {"404 part", "HTTP/1.1 404 N\r\n\r\nno such hook: xxCANARYxx3"},
+        {"400 key", "HTTP/1.1 400 N\r\n\r\nkey TOKENCANARY5678 is unknown"},
+        {"400 part", "HTTP/1.1 400 N\r\n\r\nkey ending in ANARY5678 is unknown"},
+        {"400 name", "HTTP/1.1 400 N\r\n\r\nrouting_key is unknown to event_action trigger"},
         {"403", "HTTP/1.1 403 N\r\n\r\ninvalid_token\r\n"},
         {"html", "HTTP/1.1 404 N\r\n\r\n<html><style>p</style><p>none\n<b>here</b></html>"},
         {"json",
@@ -194,6 +197,47 @@ static void test_url_file(void **state)
     free(tiny_stop(&t));
     buf_free(&full);
     request_result_free(&r);
+}
+
+/* A template may contain a service's key: no answer that repeats it is quoted. */
+static void test_key_in_template(void **state)
+{
+    (void)state;
+    static char templates[][160] = {
+        "{\"routing_key\" : \"TOKENCANARY5678\", \"event_action\": \"{state}\", \"text\": "
+        "\"{text}\"}",
+        "{\"a\": [\"in {world} \\\"{host}TOKENCANARY5678\"], \"priority\": 4}",
+        "[{\"message\": \"{text}\"}, \"TOKENCANARY5678",
+        "routing_key=TOKENCANARY5678&event_action={text}",
+        "event_action={text}\r\ntoken=a=TOKENCANARY5678{id}",
+        "{text} TOKENCANARY5678",
+    };
+    static const char *const modes[] = {"400 key", "400 part", "400 name"};
+    for (size_t i = 0; i < sizeof templates / sizeof *templates * 3; i++) {
+        struct tiny t;
+        struct err e = {0};
+        struct request_result r = {0};
+        const char *mode = modes[i % 3];
+        assert_int_equal(tiny_start(&t, http_serve, mode), 0);
+        struct config c = config(t.port);
+        SCOPED(xfree) char *file = xasprintf("%s/body", kit_path);
+        const char *body = templates[i / 3];
+        assert_int_equal(file_publish(kit_dir, "body", body, strlen(body), 0600, NULL), 0);
+        if (i % 2)
+            c.webhooks[0].body_file = file;
+        else
+            c.webhooks[0].body = templates[i / 3];
+        assert_int_equal(alert_test(&c, ALERT_WEBHOOK, &r, &e), -1);
+        char *said = tiny_stop(&t);
+        assert_non_null(strstr(said, "TOKENCANARY5678"));
+        const char *quoted = strstr(e.text, ": refused: HTTP 400");
+        assert_non_null(quoted);
+        assert_string_equal(quoted, i % 3 == 2 ? ": refused: HTTP 400, routing_key is unknown to "
+                                                 "event_action trigger"
+                                               : ": refused: HTTP 400");
+        free(said);
+        request_result_free(&r);
+    }
 }
 
 static void test_heartbeat(void **state)
@@ -331,9 +375,13 @@ static void test_template(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_template),   cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_no_server),  cmocka_unit_test_teardown(test_url_file, kit_clean),
-        cmocka_unit_test(test_heartbeat),  cmocka_unit_test(test_deliver_later),
+        cmocka_unit_test(test_template),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_no_server),
+        cmocka_unit_test_teardown(test_url_file, kit_clean),
+        cmocka_unit_test_teardown(test_key_in_template, kit_clean),
+        cmocka_unit_test(test_heartbeat),
+        cmocka_unit_test(test_deliver_later),
         cmocka_unit_test(test_sent_again),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
