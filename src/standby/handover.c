@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fence.h"
 #include "base/js.h"
 #include "base/number.h"
 #include "store/signature.h"
@@ -136,7 +137,9 @@ int handover_clear(struct remote *r, const char *world, struct err *e)
 {
     SCOPED(free_found) struct found f;
     int rc = handover_list(r, world, 0, &f, e);
-    for (size_t i = 0; i < f.count && rc == 0; i++)
-        rc = remote_delete(r, f.names[i], e) == REMOTE_OK ? 0 : -1;
+    for (size_t i = 0; i < f.count && rc == 0; i++) {
+        bool ours = fence_check("deletion of a handover", e) == 0;
+        rc = ours && remote_delete(r, f.names[i], e) == REMOTE_OK ? 0 : -1;
+    }
     return rc;
 }

@@ -4,11 +4,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/fence.h"
+#include "base/file.h"
 #include "fake_clock.h"
+#include "standby/handover.h"
 #include "standby/lease.h"
 
 #define TTL 15000
@@ -83,12 +89,44 @@ static void a_fence(void **state)
     fence_shut(false);
 }
 
+/* A promotion that outlived its lease leaves the handovers to whoever holds it now. */
+static void handovers_stay(void **state)
+{
+    (void)state;
+    static const char file[] = "s8/handover/7-1.json";
+    char place[] = "/tmp/wk-unit.XXXXXX";
+    assert_non_null(mkdtemp(place));
+    SCOPED(xfree) char *url = xasprintf("file://%s/", place);
+    struct config cfg = {.offsite.url = url};
+    struct remote *r;
+    struct err e = {0};
+    SCOPED(file_close) int dir = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(dir >= 0 && mkdirat(dir, "s8", 0700) == 0 &&
+                mkdirat(dir, "s8/handover", 0700) == 0);
+    close(openat(dir, file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    assert_int_equal(remote_open(&cfg, &r, &e), REMOTE_OK);
+    assert_int_equal(fence_make(&e), 0);
+    fence_set((mono_t){0});
+    assert_int_equal(handover_clear(r, "s8", &e), -1);
+    assert_string_equal(e.text, "deletion of a handover: this machine does not hold the lease of "
+                                "this world");
+    assert_int_equal(faccessat(dir, file, F_OK, 0), 0);
+    fence_set(mono_add(clock_mono(), 10));
+    assert_int_equal(handover_clear(r, "s8", &e), 0);
+    assert_int_equal(faccessat(dir, file, F_OK, 0), -1);
+    remote_close(r);
+    assert_int_equal(unlinkat(dir, "s8/handover", AT_REMOVEDIR), 0);
+    assert_int_equal(unlinkat(dir, "s8", AT_REMOVEDIR), 0);
+    assert_int_equal(rmdir(place), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(held_doubtful_gone),
         cmocka_unit_test(nobody_else_before),
         cmocka_unit_test(a_fence),
+        cmocka_unit_test(handovers_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
