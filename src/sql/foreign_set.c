@@ -8,6 +8,8 @@
 
 #include "sql/foreign_text.h"
 
+#define SAVED_MAX 1000u /* user variables of a file; tools set a dozen */
+
 /* Session variables that do not affect how the rows of a file are stored, grouped by the tools
  * that set them. */
 static const char *const harmless[] = {
@@ -98,9 +100,12 @@ static struct foreign_saved *foreign_set_saved(const struct foreign_session *s, 
     return NULL;
 }
 
-static void foreign_set_save(struct foreign_session *s, const char *name, int setting)
+/* Returns false if the file has set too many. */
+static bool foreign_set_save(struct foreign_session *s, const char *name, int setting)
 {
     struct foreign_saved *v = foreign_set_saved(s, name);
+    if (!v && s->saved_count == SAVED_MAX)
+        return false;
     if (!v) {
         s->saved = xgrow(s->saved, s->saved_count, sizeof *s->saved);
         v = &s->saved[s->saved_count++];
@@ -108,6 +113,7 @@ static void foreign_set_save(struct foreign_session *s, const char *name, int se
     }
     v->setting = setting;
     snprintf(v->value, sizeof v->value, "%s", setting < 0 ? "" : s->now[setting]);
+    return true;
 }
 
 /* A value that can be evaluated here: a literal, a word, a number, a variable, or
@@ -257,7 +263,8 @@ static bool foreign_set_one(struct foreign_session *s, struct foreign_text *x,
     int setting = setting_of(to.name);
     if (to.user) {
         bool session = v.from.name[0] && !v.from.user && !v.from.global;
-        foreign_set_save(s, to.name, session ? setting_of(v.from.name) : -1);
+        if (!foreign_set_save(s, to.name, session ? setting_of(v.from.name) : -1))
+            return false;
         bool old = is_of_head(to.name);
         out->saves |= old && session;
         s->any |= old;

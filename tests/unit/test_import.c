@@ -335,6 +335,27 @@ static void test_long(void **state)
     buf_free(&b);
 }
 
+/* Each user variable of a file is kept, and looked for among the others: not without end. */
+static void test_many_variables(void **state)
+{
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        SCOPED(buf_free) struct buf b = {0};
+        struct plan p;
+        struct import_report r = {0};
+        struct err e;
+        for (int i = 0; i < 1000 + more; i++)
+            buf_printf(&b, "SET @v%d=1;\n", i);
+        buf_adds(&b, "SET @v0=2, @v999=3;\n" BAG);
+        assert_int_equal(plan_text(b.p, &p, &r, &e), more ? -1 : 0);
+        if (more) {
+            assert_non_null(strstr(e.text, "line 1001: "));
+            assert_non_null(strstr(e.text, "which sets v1000"));
+        }
+        plan_free(&p);
+    }
+}
+
 /* Parts that were put one after the other. */
 static void test_parts(void **state)
 {
@@ -415,10 +436,12 @@ static void test_no_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FOREIGN_TEST(test_a_long_comment), FOREIGN_TEST(test_whole), FOREIGN_TEST(test_refused),
-        FOREIGN_TEST(test_accepted),       FOREIGN_TEST(test_magic), FOREIGN_TEST(test_empty),
-        FOREIGN_TEST(test_long),           FOREIGN_TEST(test_parts), FOREIGN_TEST(test_packed),
-        FOREIGN_TEST(test_no_file),
+        FOREIGN_TEST(test_a_long_comment), FOREIGN_TEST(test_whole),
+        FOREIGN_TEST(test_refused),        FOREIGN_TEST(test_accepted),
+        FOREIGN_TEST(test_magic),          FOREIGN_TEST(test_empty),
+        FOREIGN_TEST(test_long),           FOREIGN_TEST(test_parts),
+        FOREIGN_TEST(test_packed),         FOREIGN_TEST(test_no_file),
+        FOREIGN_TEST(test_many_variables),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
 }
