@@ -163,8 +163,8 @@ static int hint_force(struct err *e)
     return err_hint(e, "--force replaces it after dumping it; --into SCHEMA restores beside it");
 }
 
-/* Finds out whether of a living world just the sentinel is gone, perhaps with some of its tables: the
- * server was not restarted, and rows are there. The swap creates the sentinel again. */
+/* Finds out whether of a living world just the sentinel is gone, perhaps with some of its tables:
+ * the server was not restarted, and rows are there. The swap creates the sentinel again. */
 static int judge_sentinel(struct restore *r, struct err *e)
 {
     const struct state *st = r->opt->state;
