@@ -342,20 +342,24 @@ static void journal_follow_report(struct follower *f)
                                      .changes = f->changes,
                                      .packets = f->packets}};
     snprintf(r.at.file, sizeof r.at.file, "%s", at->file);
-    board_write(f->a->board, &r.at);
     for (size_t i = 0; i < f->emptied_count; i++) {
         struct emptied *t = &f->emptied[i];
         if (t->news)
             r.emptied[r.emptied_count++] = t->last;
         t->news = false;
     }
-    if (r.emptied_count)
+    if (r.emptied_count) {
         add_dumped(f, &r);
-    if (f->reported && f->any_reported == f->any_stored && !r.emptied_count)
-        return;
+        fault_point("journal.emptied");
+    }
+    bool news = !f->reported || f->any_reported != f->any_stored || r.emptied_count;
     f->reported = true;
     f->any_reported = f->any_stored;
-    send_packet(f, FOLLOW_REPORT, &r, sizeof r);
+    if (news)
+        send_packet(f, FOLLOW_REPORT, &r, sizeof r);
+    /* Comes last: once the page says that all changes up to a moment were read, the supervisor must
+     * have those that it waits for. */
+    board_write(f->a->board, &r.at);
 }
 
 static void marker_stored(struct follower *f, uint64_t n)

@@ -138,6 +138,7 @@ def test_killed_between_alert_and_state(doomed, victim, http):
     http.wait_event("down")
 
 
+@pytest.mark.waits(1)  # a disk that does not answer is given up after some seconds
 def test_killed_while_the_disk_is_behind(doomed, victim):
     """What the supervisor sent to a slow disk before a restore is written after the restore has recorded its world. If all of it
     is killed then, the next supervisor knows that world."""

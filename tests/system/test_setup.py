@@ -825,6 +825,7 @@ class InterruptedRestart:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # about ten runs of setup, each with restarts of the server
 @pytest.mark.parametrize("key, fails", [("\x03", 0), (signal.SIGTERM, 0), ("\x03", 1)], ids=["ctrl-c", "sigterm", "no-start"])
 def test_an_interrupted_restart(galaxy, make_machine, key, fails):
     """Ctrl+C or SIGTERM at each step and each stage of the restart, also of a server that does not start with the new options:

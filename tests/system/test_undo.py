@@ -464,6 +464,22 @@ def test_a_dump_right_after_the_statement_hides_no_moment(undo, http, mode, mist
     assert len(told) == 1, told
 
 
+@pytest.mark.waits(1)
+def test_a_statement_that_is_reported_slowly(undo, http):
+    """A dump that lacks rows is reported with the statement that deleted them, also if the follower, which has read it, takes
+    a while to report it."""
+    keeper = undo(settings={"journal": {"mode": "server"}, "dump": {"interval": "1h"}, **http.settings()})
+    keeper.start(fault="journal.emptied=sleep:3000")
+    following(keeper)
+    next_second(keeper.server)
+    reader = kill_follower(keeper, signal.SIGSTOP)
+    keeper.world.sql("DELETE FROM player")
+    keeper.ok("--dump")
+    os.kill(reader, signal.SIGCONT)
+    alert = keeper.wait(lambda: [m for m in http.messages() if "--table player" in str(m)], "the alert")[0]
+    assert " --at 20" in alert["todo"], alert
+
+
 @pytest.mark.parametrize("mode", ["server", "follow"])
 def test_what_a_rejected_dump_lacks_is_told_as_well(undo, http, mode):
     """With shrink_action = reject the alert names the statement that emptied the table."""
