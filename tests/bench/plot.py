@@ -128,9 +128,9 @@ class Picture:
         ticks = ", ".join(f"'{millions(x)}' {x}" for x in rows)
         self.add("set logscale x", f"set xrange [{rows[0] * 0.8}:{rows[-1] * 1.25}]", f"set xtics ({ticks}) {TICKS}",
                  f"set grid y linecolor '{RULE}' linetype 1 linewidth 1", f"set ytics autofreq {TICKS}", "unset mytics",
-                 f"set key {'center' if goal else 'top'} right reverse Left samplen 2 spacing 1.1",
+                 "set key top right reverse Left samplen 2 spacing 1.1",
                  # Space above the lines for the key.
-                 "set yrange [0:*]" if goal else f"set yrange [0:{2 * max(y for s in series for _, y in s[3])}]")
+                 f"set yrange [0:{goal * 2 if goal else 2.8 * max(y for s in series for _, y in s[3])}]")
         plots = [f"{goal} with lines linecolor '{LIMIT}' dashtype 3 title 'goal, at most {goal}'"] if goal else []
         for name, colour, dash, points in series:
             block = self.data(sorted(points))
