@@ -487,8 +487,8 @@ static int need_journal(const struct action_context *a, struct err *e)
     return err_hint(e, "set [journal] mode = follow and [offsite] segments = yes");
 }
 
-/* Finds the newest usable dump in the store, which is none that the record abandons. Returns 1, 0
- * if there is none, or -1 on error. */
+/* Finds the newest usable dump in the store that the record does not abandon. Returns 1, 0 if there
+ * is none, or -1 on error. */
 static int newest_stored(const struct action_context *a, struct fetch *f, struct catalog_entry *out,
                          struct err *e)
 {

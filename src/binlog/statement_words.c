@@ -194,7 +194,7 @@ static const char *mask_text(const char *s, const char *end, struct buf *out)
     return after;
 }
 
-/* Skips blanks and comments. To MySQL (`mysql`) MariaDB's version comments are comments. */
+/* Skips blanks and comments. `mysql`: also skips MariaDB's version comments, as MySQL does. */
 static const char *skip_masked(const char *s, const char *end, bool mysql)
 {
     const size_t opens = sizeof MARIADB_OPENS - 1;

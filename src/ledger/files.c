@@ -227,7 +227,7 @@ int ledger_file_take(const struct buf *manifest, struct ledger_file *f, struct e
 
 struct ledger_ref ledger_filed_last(const struct ledger_filed *m)
 {
-    bool named = m->written.ms && m->written.ms % 1000 == 0; /* not by 0.3.0, nor by hand */
+    bool named = m->written.ms && m->written.ms % 1000 == 0; /* names have whole seconds */
     return (struct ledger_ref){.known = named || m->file == 0,
                                .sequence = m->file,
                                .written = m->file ? m->written : (wall_t){0},

@@ -46,10 +46,10 @@ bool ledger_file_named(const char *file, const char *ending, const char *ledger,
 /* What a world's marker rows (keep.h) say of files. */
 struct ledger_filed {
     uint64_t filed, file; /* files after `filed` up to `file` are of interrupted runs */
-    wall_t
-        written; /* the time in the name of the last file; 0.3.0: a later time, with a fraction */
+    /* In whole seconds if it is the time in the name of the last file. */
+    wall_t written;
 };
-/* Pure. Returns the file that they name. */
+/* Pure. Returns the last file that the marker rows name. */
 struct ledger_ref ledger_filed_last(const struct ledger_filed *m);
 
 struct ledger_files {
@@ -75,10 +75,10 @@ int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, voi
 int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e);
 /* Moves the file aside, so that it no longer counts. */
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e);
-/* Moves aside what does not count, and back what does. The marker row names the last file that
- * counts, and each manifest names the one before it. Begins with *at, which receives the first file
- * that is not here. `newer`: also looks at files after *at, which count if they were begun after
- * it. */
+/* Moves files aside that do not count, and files back that do. The marker row names the last file
+ * that counts, and each manifest names the one before it. Begins with *at, which receives the first
+ * file that is not here. `newer`: also looks at files after *at, which count if they were begun
+ * after it. */
 int ledger_files_settle(int dirfd, const char *ledger, bool newer, struct ledger_ref *at,
                         struct err *e);
 

@@ -324,7 +324,7 @@ static int upload_dumps_plan(struct upload *u, struct plan *p, struct err *e)
     return 0;
 }
 
-void upload_dumps_look(struct upload *u)
+void upload_dumps_figures(struct upload *u)
 {
     SCOPED(plan_free) struct plan p = {0};
     struct err ignored;

@@ -12,8 +12,8 @@
  * after an error call upload_close() first. */
 enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e);
 
-/* Sets the figures anew during an upload, which may take longer than what appeared meanwhile may
- * wait. Changes nothing else. */
-void upload_dumps_look(struct upload *u);
+/* Updates the figures during a long upload: dumps may have appeared since it began. Changes nothing
+ * else. */
+void upload_dumps_figures(struct upload *u);
 
 #endif

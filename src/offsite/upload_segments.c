@@ -328,7 +328,7 @@ static struct upload_segment *next_segment(struct upload *u, int dirfd, uint64_t
     return found;
 }
 
-void upload_segments_look(struct upload *u)
+void upload_segments_figures(struct upload *u)
 {
     SCOPED(names_free) struct names found = {0};
     struct err ignored;

@@ -33,7 +33,7 @@
 #define DUMPS_TICK_MS fault_wait(5000) /* interval of the worker that sends dumps */
 #define TRIM_MS fault_wait(3600000)    /* between two searches for old records */
 #define LOOK_MS 1000                   /* interval of reports during a long upload */
-#define FIGURES_MS fault_wait(10000)   /* time between two looks at what waits meanwhile */
+#define FIGURES_MS fault_wait(10000)   /* between two updates of the figures during a long upload */
 /* Upload rate in bytes per second during a dump or a restore; stores do not time out at this
  * rate. */
 #define BESIDE_RATE (1 << 20)
@@ -91,7 +91,7 @@ struct child {
     struct upload u;
     struct report report;
     mono_t looked;
-    mono_t figured; /* when the figures were made */
+    mono_t figured; /* when the figures were updated */
     int64_t pause;
     uint64_t hurried, seen; /* value and version of the shared memory when it was read last */
     uint64_t moved;         /* bytes of this transfer so far */
@@ -109,15 +109,15 @@ static void offsite_send_report(struct child *c)
     c->looked = clock_mono();
 }
 
-/* What appears during a long upload waits, too. */
-static void offsite_look_again(struct child *c)
+/* Updates the figures during a long upload: what has appeared since it began is waiting, too. */
+static void offsite_update_figures(struct child *c)
 {
     if (!c->u.figures.known || mono_since(clock_mono(), c->figured) < FIGURES_MS)
         return;
     if (c->role == DUMPS)
-        upload_dumps_look(&c->u);
+        upload_dumps_figures(&c->u);
     else
-        upload_segments_look(&c->u);
+        upload_segments_figures(&c->u);
     c->figured = clock_mono();
 }
 
@@ -141,7 +141,7 @@ static int offsite_look(void *arg, uint64_t bytes, struct err *e)
     }
     if (mono_since(clock_mono(), c->looked) >= LOOK_MS) {
         c->report.sending = true;
-        offsite_look_again(c);
+        offsite_update_figures(c);
         if (c->u.figures.known)
             c->report.is = c->u.figures;
         offsite_send_report(c);

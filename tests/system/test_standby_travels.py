@@ -292,9 +292,8 @@ def test_files_of_a_ledger_come_along(make_keeping, store, lease):  # noqa: F811
     assert told["fetched"] == 1 and kept_files(one.dumps_dir) == {".csv.gz": [1, 2, 3], ".csv.json": [1, 2, 3]}, told
 
 
-def test_files_that_only_the_lost_machine_has(make_keeping, store):  # noqa: F811
-    """A file that was lost with a machine is reported and does not count when the machine returns, because its rows are in
-    another file."""
+def pair_with_a_file(make_keeping, store):
+    """Returns a pair of which the first has rolled up one file and stored it, and the directory of such files in the store."""
     one, two = make_keeping()
     folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
     roll_up(one, "a", 20)
@@ -302,6 +301,13 @@ def test_files_that_only_the_lost_machine_has(make_keeping, store):  # noqa: F81
     dump_and_follow(one)
     stored(one)
     wait_for(lambda: kept_files(folder).get(".csv.json") == [1], "the file is stored")
+    return one, two, folder
+
+
+def test_files_that_only_the_lost_machine_has(make_keeping, store):  # noqa: F811
+    """A file that was lost with a machine is reported and does not count when the machine returns, because its rows are in
+    another file."""
+    one, two, folder = pair_with_a_file(make_keeping, store)
     assert pay(one.world, "b", 3)
     wait_pulled(one, two)
     one.stop()
@@ -425,13 +431,7 @@ def test_an_interrupted_file_of_another_machine(make_keeping, store):  # noqa: F
 def test_files_of_a_life_that_ended(make_keeping, store):  # noqa: F811
     """A lost machine stored files of which the journal in the store knows nothing, so its successor does not count them. When
     the world is back on the first machine, the successor's file of the same number counts there, and rollups continue."""
-    one, two = make_keeping()
-    folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
-    roll_up(one, "a", 20)
-    two.start("STANDBY")
-    dump_and_follow(one)
-    stored(one)
-    wait_for(lambda: kept_files(folder).get(".csv.json") == [1], "the file is stored")
+    one, two, folder = pair_with_a_file(make_keeping, store)
     wait_pulled(one, two)
     one.stop()
     segments = one.settings["offsite"]

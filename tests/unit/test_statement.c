@@ -360,7 +360,7 @@ static void test_what_is_in_a_comment_for_mariadb(void **state)
     };
     EXPECT_EACH(STATEMENT_CHANGE, "other", from_elsewhere);
     static const char *const changes[] = {
-        /* in another character set nothing is certain */
+        /* in another character set it is not certain where a comment ends */
         "-- /*M!\n/*M! GRANT */ TRUNCATE TABLE planets /* \xe9 */",
         "/* /*M! */ /*M! GRANT */ ALTER TABLE planets ADD x INT COMMENT '\xe9'",
         "/*M! GRANT ' */ TRUNCATE TABLE planets /*M! ' */",

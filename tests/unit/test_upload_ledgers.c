@@ -404,7 +404,7 @@ static void test_files_that_the_world_counts(void **state)
     assert_true(stored(".csv.json", &y) && stored(".csv.json", &z));
 }
 
-/* A restore goes back to before a file, and a later one to after it. */
+/* A restore takes the world back to a time before the file, and a later restore to one after it. */
 static void test_a_restore_and_another_one(void **state)
 {
     (void)state;
