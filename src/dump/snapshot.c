@@ -112,6 +112,25 @@ static int snapshot_list_tables(const struct config *c, struct db *db, struct db
     return 0;
 }
 
+/* Checks that no table of the newest dump was hidden from the list by an ALTER TABLE. Dumps without
+ * it would in time replace all dumps that contain it. */
+static int none_is_hidden(const struct snapshot *s, struct err *e)
+{
+    const struct config *c = s->job->cfg;
+    for (size_t i = 0; s->newest && i < s->newest->table_count; i++) {
+        const char *name = s->newest->tables[i].name;
+        SCOPED(db_tables_free) struct db_tables now = {0};
+        if (db_table_find(&s->listed, name) || db_sentinel_lease(c->sentinel, name))
+            continue;
+        int there = db_table_await(s->db, c->schema, name, e);
+        if (there < 0 || (there == 1 && db_table_named(s->db, c->schema, name, &now, e) < 0))
+            return -1;
+        if (now.count && (now.list[0].memory || c->dump_all))
+            return err_set(e, ERR_CHANGED, 0, "table %s was altered while the dump began", name);
+    }
+    return 0;
+}
+
 /* Checks that the tables are the same before and after locking. */
 static int same_tables(const struct db_tables *a, const struct db_tables *b, struct err *e)
 {
@@ -361,6 +380,9 @@ static int dump_snapshot_take(struct snapshot *s, enum config_method method, str
         (method != METHOD_FUZZY && db_lock_wait(s->db, LOCK_TRY_SECONDS * 1000, e) < 0) ||
         snapshot_list_tables(s->job->cfg, s->db, &s->listed, e) < 0)
         return -1;
+    fault_point("dump.list_read");
+    if (none_is_hidden(s, e) < 0)
+        return -1;
     return method == METHOD_FUZZY ? take_fuzzy(s, e) : take_locked(s, e);
 }
 
@@ -428,10 +450,11 @@ static int snapshot_choose(const struct job *job, struct db *db, enum config_met
 
 /* Opens two connections, because under LOCK TABLES the first one sees only the tables that it
  * locked. */
-static struct snapshot *snapshot_begin(const struct job *job, struct err *e)
+static struct snapshot *snapshot_begin(const struct job *job, const struct manifest *newest,
+                                       struct err *e)
 {
     struct snapshot *s = xcalloc(1, sizeof *s);
-    *s = (struct snapshot){.job = job, .params = job->db};
+    *s = (struct snapshot){.job = job, .newest = newest, .params = job->db};
     s->params.schema = job->cfg->schema;
     s->db = db_open(&s->params, e);
     s->meta = s->db ? db_open(&s->params, e) : NULL;
@@ -453,10 +476,10 @@ static bool worth_a_copy(const struct err *e)
            e->cls == ERR_DAMAGED;
 }
 
-struct snapshot *snapshot_take(const struct job *job, struct err *e)
+struct snapshot *snapshot_take(const struct job *job, const struct manifest *newest, struct err *e)
 {
     enum config_method method;
-    struct snapshot *s = snapshot_begin(job, e);
+    struct snapshot *s = snapshot_begin(job, newest, e);
     int64_t wait_ms = 0; /* longest wait of the failed attempts */
     char warning[sizeof s->warning] = "";
     int rc =
@@ -472,7 +495,7 @@ struct snapshot *snapshot_take(const struct job *job, struct err *e)
         int64_t ms = snapshot_release(s);
         wait_ms = ms > wait_ms ? ms : wait_ms;
         snapshot_end(s); /* the scan may have left a HANDLER open or lost the connection */
-        s = snapshot_begin(job, e);
+        s = snapshot_begin(job, newest, e);
         rc = s ? dump_snapshot_take(s, again ? METHOD_FUZZY : METHOD_COPY, e) : -1;
     }
     if (rc == 0) {

@@ -44,8 +44,9 @@ struct snapshot {
 
     /* for snapshot.c only */
     const struct job *job;
-    struct db_params params; /* of each of its connections */
-    mono_t asked;            /* when the locks were requested; ms 0: there are none */
+    const struct manifest *newest; /* as given to snapshot_take() */
+    struct db_params params;       /* of each of its connections */
+    mono_t asked;                  /* when the locks were requested; ms 0: there are none */
     int64_t wait_ms;         /* the longest time from then until they were released or given up */
     struct db *db;           /* holds the locks; reads the locked tables */
     struct db *versioned;    /* consistent snapshot of InnoDB tables; NULL: there are none */
@@ -60,8 +61,10 @@ struct snapshot {
 /* Takes the snapshot by the configured method. `auto`: fuzzy if possible, else copy. If
  * definitions change during a scan, the tables are scanned once more, and then copied; they are
  * copied at once if the log has a gap or the scan does not fit on the disk. Each is reported by a
- * note. ERR_CHANGED: there is no sentinel row to prove that the world is there. */
-struct snapshot *snapshot_take(const struct job *job, struct err *e);
+ * note. `newest` is the newest dump, NULL if there is none: a table that it contains must not be
+ * missing while the server has it. ERR_CHANGED: there is no sentinel row to prove that the world is
+ * there, or definitions changed. */
+struct snapshot *snapshot_take(const struct job *job, const struct manifest *newest, struct err *e);
 /* Returns why the world cannot be dumped by `fuzzy` (malloc), NULL if it can; NULL with e->cls set
  * if the server could not be queried. If it can, `copied` (may be NULL) gets the tables without a
  * primary key, which would be copied under a lock. */

@@ -273,7 +273,8 @@ static int finish_stream(struct writing *w, mono_t began, struct err *e)
  * copies while a slow disk is written. */
 static int writer_stream(struct writing *w, mono_t began, struct err *e)
 {
-    w->snap = snapshot_take(w->job, e);
+    const struct catalog_entry *newest = catalog_newest(&w->catalog, 0);
+    w->snap = snapshot_take(w->job, newest ? &newest->m : NULL, e);
     if (!w->snap)
         return -1;
     w->back = readback_start(w->job->dirfd, w->part, e);

@@ -10,6 +10,10 @@
 #include "sql/literal.h"
 #include "sql/table.h"
 
+/* How often a listing is repeated at most. Each time it is known that nobody changed the table that
+ * was torn when the next reading begins. */
+#define DB_READINGS 5u
+
 /* Upper bounds of all tables. The product of rows and row length does not overflow. */
 #define ROWS_MOST (UINT64_C(1) << 40)
 #define ROW_LENGTH_MOST (UINT64_C(1) << 22)
@@ -125,18 +129,60 @@ int db_fresh_statistics(struct db *db, struct err *e)
     return age ? db_exec_with(db, "SET SESSION $=0", DB_ARGS(age), e) : 0;
 }
 
-/* Reads the tables. `columns` selects those whose columns are read, because the server must open
- * each of them. */
+int db_table_await(struct db *db, const char *schema, const char *table, struct err *e)
+{
+    struct err why;
+    struct db_rows *r =
+        db_select_with(db, "B", "SELECT 1 FROM ??.?? LIMIT 0", DB_ARGS(schema, table), &why);
+    int got;
+    while ((got = db_next(r, &why)) == 1)
+        ;
+    db_rows_end(r);
+    if (got < 0 && (db_lock_busy(&why) || db_unanswered(&why)))
+        return err_pass(e, &why);
+    return got == 0;
+}
+
+/* Returns a listed table of which the columns are missing: it was put in its place between the two
+ * readings. Tables without an engine cannot be opened, and have no columns. */
+static const struct db_table *schema_torn(const struct db_tables *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->list[i].column_count == 0 && list->list[i].engine[0])
+            return &list->list[i];
+    return NULL;
+}
+
+/* Reads the tables, several times if definitions are changed meanwhile. `columns` selects those
+ * whose columns are read, because the server must open each of them; NULL: of none. */
+static int schema_read_settled(struct db *db, const char *schema, const char *where,
+                               const char *columns, struct db_tables *out, struct err *e)
+{
+    for (unsigned n = 1;; n++) {
+        *out = (struct db_tables){0};
+        if (schema_read_tables(db, schema, where, out, e) < 0 ||
+            (columns && schema_read_columns(db, schema, columns, out, e) < 0)) {
+            db_tables_free(out);
+            return -1;
+        }
+        const struct db_table *torn = columns ? schema_torn(out) : NULL;
+        int again = torn && n < DB_READINGS ? db_table_await(db, schema, torn->name, e) : 0;
+        if (again == 0)
+            return 0;
+        db_tables_free(out);
+        if (again < 0)
+            return -1;
+    }
+}
+
 static int tables_where(struct db *db, const char *schema, const char *where, const char *columns,
                         struct db_tables *out, struct err *e)
 {
     bool mariadb = db_is_mariadb(db);
     *out = (struct db_tables){0};
-    if (db_fresh_statistics(db, e) < 0 || schema_read_tables(db, schema, where, out, e) < 0 ||
-        schema_read_columns(db, schema, columns, out, e) < 0) {
-        db_tables_free(out);
+    if (db_fresh_statistics(db, e) < 0 ||
+        schema_read_settled(db, schema, where, columns, out, e) < 0)
         return -1;
-    }
     /* MySQL reports 1 for every MEMORY table, even without an AUTO_INCREMENT column, and NULL
      * for a counter beyond the last number. */
     for (size_t i = 0; i < out->count; i++) {
@@ -178,7 +224,7 @@ int db_tables_with(struct db *db, const char *schema, const struct names *also,
 
 int db_closed_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e)
 {
-    return tables_where(db, schema, NOT_OWN "ENGINE IS NULL", "0", out, e);
+    return tables_where(db, schema, NOT_OWN "ENGINE IS NULL", NULL, out, e);
 }
 
 /* Lists our own tables, including those that the server cannot open. If a server is killed while
@@ -209,34 +255,64 @@ int db_tuple_place(const struct db_table *t, const char *column)
     return -1;
 }
 
+/* Reads the unique keys, of which the primary ones are set. seen[i]: the server shows a unique key
+ * of this table. */
+static int schema_read_keys(struct db *db, const char *schema, struct db_tables *tables, bool *seen,
+                            struct err *e)
+{
+    for (size_t i = 0; i < tables->count; i++)
+        tables->list[i].key_count = 0;
+    struct db_rows *r =
+        db_select_with(db, "nTiu",
+                       "SELECT TABLE_NAME, COLUMN_NAME, SEQ_IN_INDEX, INDEX_NAME='PRIMARY' FROM "
+                       "information_schema.STATISTICS WHERE TABLE_SCHEMA=? AND "
+                       "NON_UNIQUE=0 ORDER BY BINARY TABLE_NAME, SEQ_IN_INDEX",
+                       DB_ARGS(schema), e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        struct db_table *t = db_table_find(tables, db_text(r, 0));
+        if (t)
+            seen[t - tables->list] = true;
+        if (!t || db_uint(r, 3) == 0)
+            continue;
+        int place = db_tuple_place(t, db_text(r, 1));
+        bool first = db_uint(r, 2) == 1;
+        if (place >= 0 && (first || t->key_count > 0)) {
+            t->key = xgrow(t->key, t->key_count, sizeof *t->key);
+            t->key[t->key_count++] = (unsigned)place;
+        } else {
+            t->key_count = 0; /* tuples lack one of its columns, so the key cannot be used */
+        }
+    }
+    db_rows_end(r);
+    return got;
+}
+
+/* Returns a table whose columns show a key that was not seen: it was put in its place when the keys
+ * were read. The key may be a unique one, which the servers show as primary if there is none. */
+static const struct db_table *schema_keyless(const struct db_tables *tables, const bool *seen)
+{
+    for (size_t i = 0; i < tables->count; i++)
+        if (tables->list[i].has_key && !seen[i])
+            return &tables->list[i];
+    return NULL;
+}
+
 int db_table_keys(struct db *db, const char *schema, struct db_tables *tables, struct err *e)
 {
     SCOPED(xfree) char *cases = db_one(db, "SELECT @@lower_case_table_names", e);
     if (!cases && e->cls != ERR_NONE)
         return -1;
     tables->any_case = cases && strcmp(cases, "0") != 0;
-    for (size_t i = 0; i < tables->count; i++)
-        tables->list[i].key_count = 0;
-    struct db_rows *r =
-        db_select_with(db, "nni",
-                       "SELECT TABLE_NAME, COLUMN_NAME, SEQ_IN_INDEX FROM "
-                       "information_schema.STATISTICS WHERE TABLE_SCHEMA=? AND "
-                       "INDEX_NAME='PRIMARY' ORDER BY BINARY TABLE_NAME, SEQ_IN_INDEX",
-                       DB_ARGS(schema), e);
-    int got;
-    while ((got = db_next(r, e)) == 1) {
-        struct db_table *t = db_table_find(tables, db_text(r, 0));
-        int place = t ? db_tuple_place(t, db_text(r, 1)) : -1;
-        bool first = db_uint(r, 2) == 1;
-        if (place >= 0 && (first || t->key_count > 0)) {
-            t->key = xgrow(t->key, t->key_count, sizeof *t->key);
-            t->key[t->key_count++] = (unsigned)place;
-        } else if (t) {
-            t->key_count = 0; /* tuples lack one of its columns, so the key cannot be used */
-        }
+    for (unsigned n = 1;; n++) {
+        SCOPED(xfree) bool *seen = xcalloc(tables->count + 1, sizeof *seen);
+        if (schema_read_keys(db, schema, tables, seen, e) < 0)
+            return -1;
+        const struct db_table *torn = schema_keyless(tables, seen);
+        int again = torn && n < DB_READINGS ? db_table_await(db, schema, torn->name, e) : 0;
+        if (again <= 0)
+            return again;
     }
-    db_rows_end(r);
-    return got;
 }
 
 void db_table_free(struct db_table *t)

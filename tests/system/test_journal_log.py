@@ -1,14 +1,18 @@
 """What a server writes into its log, and its consequences: the journal ends only for a statement that changes rows or columns of
 a table in a way that row events do not show."""
 import contextlib
+import itertools
 import os
 import re
+import threading
 
 import pymysql
 import pytest
+from wk.crash import go_on, wait_stopped
 from wk.follow import LOG, all_comes_back, crash, dump_and_follow, following, journal
 from wk.keeper import USER
 from wk.server import MYSQL
+from wk.util import ident
 
 # -- many tables in one statement --------------------------------------------------------------
 
@@ -142,6 +146,57 @@ def test_statements_that_change_no_row(make_followed):
     told = crash(keeper)
     assert told["journal"]["whole"], told
     assert world.sql("SELECT * FROM player ORDER BY id", "SELECT * FROM chat ORDER BY who, what") == before
+
+
+def test_a_table_that_is_altered_all_the_time(make_followed):
+    """While a table is renamed into place, information_schema shows for a moment no table, no columns, or no key of that name. Such
+    a look ends neither the changes of the table nor takes its key away."""
+    keeper = make_followed()
+    world = keeper.world
+    dump_and_follow(keeper)
+    altering = world.server.admin(world.schema)
+    over = threading.Event()
+
+    def alter():
+        for n in range(99):
+            altering.cursor().execute(("ALTER TABLE player FORCE", "CREATE INDEX ends ON player (points)",
+                                       "DROP INDEX ends ON player")[n % 3])
+        over.set()
+    thread = threading.Thread(target=alter)
+    thread.start()
+    n = 0
+    while not over.is_set() and thread.is_alive():
+        world.sql("CREATE TABLE scratch (id INT PRIMARY KEY) ENGINE=MEMORY",
+                  f"UPDATE player SET points={n} WHERE id={n % 9 + 1}", f"INSERT INTO chat VALUES ({n},'x')", "DROP TABLE scratch")
+        n += 1
+    thread.join()
+    assert over.is_set()
+    keeper.segments.wait_all()
+    assert "cannot continue" not in keeper.log(), keeper.log()
+    before = world.sql("SELECT * FROM player ORDER BY id", "SELECT * FROM chat ORDER BY who, what")
+    told = crash(keeper)
+    assert told["journal"]["whole"], told
+    assert world.sql("SELECT * FROM player ORDER BY id", "SELECT * FROM chat ORDER BY who, what") == before
+
+
+def test_a_table_that_is_hidden_while_the_tables_are_listed_first(make_followed, make_world):
+    """A table that the first list lacks, because it was put in its place at that moment, is listed again (here it is in another
+    schema for that moment, and the log does not show it)."""
+    keeper = make_followed()
+    world, other = keeper.world, make_world("empty", on=keeper.server)
+    hide, show = (f"RENAME TABLE {x}.player TO {y}.player"
+                  for x, y in itertools.permutations(map(ident, (world.schema, other.schema))))
+    keeper.dump()
+    world.sql("SET sql_log_bin=0", hide)
+    keeper.start(fault="journal.listed#1=stop")
+    at_work = wait_stopped(keeper, "journal.listed")
+    world.sql("SET sql_log_bin=0", show)
+    go_on(at_work)
+    following(keeper)
+    world.sql("UPDATE player SET points=4711 WHERE id<9")
+    keeper.segments.wait_all()
+    assert len(keeper.dumps()) == 1 and "cannot continue" not in keeper.log(), keeper.log()
+    all_comes_back(keeper)
 
 
 # Statements that look like others to whoever reads comments or characters in another way than the server: the session's

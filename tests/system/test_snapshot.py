@@ -1,6 +1,7 @@
 """Tests of copies over several connections, and of scans without a lock: they show one moment, never deadlock, and keep every
 byte."""
 import gzip
+import itertools
 import json
 import os
 import re
@@ -13,7 +14,7 @@ from wk.crash import go_on, stopped
 from wk.keeper import BINARY, DONE, FAILED, USER, built
 from wk.relay import Relay
 from wk.server import MYSQL, stock_restore
-from wk.util import PATIENCE, wait_for
+from wk.util import PATIENCE, ident, wait_for
 from wk.watch import Beside, Lateness
 
 pytestmark = pytest.mark.third_on_mysql
@@ -197,6 +198,35 @@ def test_a_definition_that_changes_before_the_lock(make_world, make_keeper, chan
     done = keeper.finish(dumping)
     assert done.rc == FAILED and not keeper.dumps() and not keeper.parts(), done
     keeper.dump()
+
+
+@pytest.mark.parametrize("method", ["copy", "lock", "fuzzy"])
+def test_a_table_that_is_hidden_while_the_tables_are_listed(make_world, make_keeper, make_server, method):
+    """While ALTER TABLE puts a table in its place, the list of tables lacks it (here because it is in another schema for that
+    moment). No dump is stored without it, even if that happens each time the tables are listed."""
+    world = make_world("empty", on=make_server("--log-bin=log", "--binlog-format=ROW"))
+    other = make_world("empty", on=world.server)
+    world.sql(*(f"CREATE TABLE {t} (id INT PRIMARY KEY, n INT) ENGINE=MEMORY" for t in "ab"), "INSERT INTO a VALUES (1,1)",
+              "INSERT INTO b VALUES (2,2)")
+    keeper = make_keeper(world, {"dump": {"method": method, "shrink_limit": "100%"}}).init()
+    keeper.dump()
+    hide, show = (f"RENAME TABLE {x}.a TO {y}.a" for x, y in itertools.permutations(map(ident, (world.schema, other.schema))))
+    world.sql(hide)
+    dumping, at_work = dump_stopped_at(keeper, "dump.list_read=stop,dump.listed")
+    while at_work:
+        world.sql(show)
+        go_on(at_work)
+        keeper.wait(lambda: stopped(keeper) or dumping.poll() is not None, "the end of the dump")
+        if at_work := stopped(keeper):
+            world.sql(hide)
+            go_on(at_work)
+            keeper.wait(lambda: stopped(keeper) or dumping.poll() is not None, "the end of the dump")
+            at_work = stopped(keeper)
+    done = keeper.finish(dumping)
+    assert done.rc == FAILED and "table a was altered while the dump began" in done.out and len(keeper.dumps()) == 1, done
+    world.sql("DROP TABLE a")
+    dump = keeper.dump()  # a table that is gone is not waited for
+    assert (rows_in(dump["path"], "a"), rows_in(dump["path"], "b")) == ({}, {2: "2"})
 
 
 @pytest.mark.parametrize("point", ["dump.listed#1", "dump.scanned#1", "dump.locked#1"])

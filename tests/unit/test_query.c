@@ -150,6 +150,14 @@ static void test_one(void **state)
 
 /* ---- each question, and each statement of it ---- */
 
+static unsigned asked(const char *words)
+{
+    unsigned n = 0;
+    for (const char *at = scripted_server.log.p; (at = strstr(at, words)); at++)
+        n++;
+    return n;
+}
+
 static int tables(struct db *db, struct err *e)
 {
     struct db_tables t;
@@ -264,7 +272,7 @@ static void tell_all(bool mariadb)
            "bag\tid\tint(11)\tauto_increment\t1\tPRI\t\\N\nbag\tg\tint(11)\tVIRTUAL "
            "GENERATED\t0\t\t\\N\n"
            "gone\tid\tint(11)\t\t1\tPRI\t\\N");
-    script("FROM information_schema.STATISTICS WHERE", "bag\tid\t1\ngone\tid\t1");
+    script("FROM information_schema.STATISTICS WHERE", "bag\tid\t1\t1\ngone\tid\t1\t1");
     script("SHOW CREATE TABLE", "bag\tCREATE TABLE bag");
     script("SELECT SCHEMA_NAME", "game");
     script("FROM information_schema.TRIGGERS WHERE",
@@ -309,6 +317,44 @@ static void test_each_statement(void **state)
             }
             db_close(db);
         }
+}
+
+/* A look that found no columns or no keys of a listed table is repeated, but not forever, and not of
+ * a table that cannot be read. */
+static void test_looks_beside_an_alter(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *columns, *keys;
+        unsigned why; /* what the server says to a SELECT from the table */
+        unsigned looks, looks_at_keys;
+        int rc;
+    } cases[] = {
+        {"bag\tid\tint\t\t1\tPRI\t\\N", "bag\tid\t1\t1", 0, 1, 1, 0},
+        {"bag\tid\tint\t\t1\t\t\\N", "", 0, 1, 1, 0},
+        {"bag\tid\tint\t\t1\tPRI\t\\N", "bag\tid\t1\t0", 0, 1, 1, 0}, /* a unique key */
+        {"bag\tid\tint\t\t1\tPRI\t\\N", "", 0, 1, 5, 0},
+        {"bag\tid\tint\t\t1\tPRI\t\\N", "", 1142, 1, 1, 0},
+        {"bag\tid\tint\t\t1\tPRI\t\\N", "", 1205, 1, 1, -1},
+        {"", "", 0, 5, 1, 0},
+        {"", "", 1146, 1, 1, 0},
+        {"", "", 1205, 1, 0, -1},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct err e = {0};
+        script_reset();
+        tell_all(true);
+        script("FROM information_schema.COLUMNS WHERE", cases[i].columns);
+        script("FROM information_schema.STATISTICS WHERE", cases[i].keys);
+        script_error("SELECT 1 FROM `game`.`bag` LIMIT 0", cases[i].why);
+        if (!cases[i].why)
+            script("SELECT 1 FROM `game`.`bag` LIMIT 0", "");
+        struct db *db = script_open();
+        assert_int_equal(tables(db, &e), cases[i].rc);
+        assert_int_equal(asked("FROM information_schema.TABLES WHERE"), cases[i].looks);
+        assert_int_equal(asked("FROM information_schema.STATISTICS WHERE"), cases[i].looks_at_keys);
+        db_close(db);
+    }
 }
 
 /* ---- what answers mean ---- */
@@ -444,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_session),
         cmocka_unit_test(test_one),
         cmocka_unit_test(test_each_statement),
+        cmocka_unit_test(test_looks_beside_an_alter),
         cmocka_unit_test(test_place_in_the_log),
         cmocka_unit_test(test_long_gtid),
         cmocka_unit_test(test_numbers),
