@@ -447,9 +447,9 @@ nightly:
 	scripts/clean-root.sh --suite trixie
 	scripts/clean-root.sh --boot tests/upgrade.sh
 	+$(MAKE) first-hour
-	scripts/clean-root.sh --suite sid 'scripts/test.sh core'
+	scripts/clean-root.sh --suite sid 'WK_WHOLE=yes scripts/test.sh core'
 	scripts/servers.sh fetch mariadb-10.5
-	WK_KIND=mariadb-10.5 scripts/test.sh core
+	WK_KIND=mariadb-10.5 WK_WHOLE=yes scripts/test.sh core
 	+$(MAKE) lint
 	+$(MAKE) core
 	+$(MAKE) PARTS="ledger offsite" unit

@@ -18,7 +18,8 @@ Installs what is missing from Debian's packages and runs all steps but "system",
 what another Debian, with other libraries and another server, could break first. --quick is "build unit system-quick":
 one system test of each feature, on MariaDB. WK_SEED=N takes other random worlds,
 kills and faults.
-Where system tests run on both kinds of server, each kind runs its share of them (tests/system/README.md).
+Where system tests run on both kinds of server, each kind runs its share of them, and "core" a share of their sweeps
+(tests/system/README.md).
 WK_WHOLE=yes runs everything on each, and all unit tests with Oracle's library, as make nightly does.
 Up to two tests that fail are run once more, alone, but not with WK_WHOLE=yes or WK_AGAIN=no. Steps:
 END
@@ -253,9 +254,10 @@ if wanted system-mysql && wanted system-san && [ "${WK_WHOLE:-}" != yes ]; then 
 run_system_san() { WORLDKEEPER=$PWD/build/san/worldkeeper pytest system-san "${share[@]}" tests/system; }
 # Connections and TLS, stores, privileges; dumps, losses and restores. Of the two S3 servers only the one that starts quickly.
 run_system_core() {
-    local files=()
+    local files=() swept=(--sweep)
+    [ "${WK_WHOLE:-}" != yes ] || swept=()
     mapfile -t files < <(compgen -G 'tests/system/test_impostor*.py')
-    WORLDKEEPER=$PWD/build/release/worldkeeper pytest system-core -k 'not test_s3' "${files[@]}" \
+    WORLDKEEPER=$PWD/build/release/worldkeeper pytest system-core "${swept[@]}" -k 'not test_s3' "${files[@]}" \
         tests/system/test_{connection,rogue_server,security,stores,privileges}.py \
         tests/system/test_{dump_exact,verdicts,loss,crash_server,restore_auto}.py
 }

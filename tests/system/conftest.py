@@ -29,6 +29,7 @@ from wk.world import World  # noqa: E402
 def pytest_addoption(parser):
     parser.addoption("--share", action="store_true", help="what the other kind of server runs with --share is left out: "
                      "of each test's cases some, and on MySQL what is the same on every kind")
+    parser.addoption("--sweep", action="store_true", help="of the cases of a sweep(n) only each n-th; included in --share")
 
 
 def pytest_configure(config):
@@ -63,7 +64,8 @@ FIXTURES_NEED = {"small_disk": "mount", "make_disk": "loop"}  # see machine.py
 def pytest_collection_modifyitems(config, items):
     """Deselects tests that do not apply to this kind of server, so that they do not count as
     skipped. Skips tests that this machine cannot run."""
-    others = of_the_other_kind(items) if config.getoption("share") else set()
+    others = of_the_other_kind(items) if config.getoption("share") else \
+        left_by_sweeps(by_test(items)) if config.getoption("sweep") else set()
 
     def fits(since):
         return MYSQL or not since or version() >= since
@@ -94,14 +96,9 @@ def of_the_other_kind(items):
     marked each_server run with all cases on both kinds, any_server on MariaDB only. Tests that
     state something about the kind of server (MYSQL) are shared by default. Of the cases of a
     sweep(n), only every n-th is distributed; the others run on neither kind."""
-    out, tests, files = set(), defaultdict(list), defaultdict(list)
-    for item in items:
-        if not item.get_closest_marker("each_server") and not item.get_closest_marker("only"):
-            tests[item.nodeid.partition("[")[0]].append(item)
+    tests, files = by_test(items), defaultdict(list)
+    out = left_by_sweeps(tests)
     for name, cases in tests.items():
-        if sweep := cases[0].get_closest_marker("sweep"):
-            tests[name] = sorted(every(sweep.args[0], name, cases), key=lambda item: item.nodeid)
-            out.update(set(cases) - set(tests[name]))
         files[name.partition("::")[0], sharing(cases[0])].append(name)
     for (file, how), names in files.items():
         on_mysql = every({"either_server": 8, "third_on_mysql": 3}.get(how, 1), file, names)
@@ -113,6 +110,25 @@ def of_the_other_kind(items):
                 out.update(left_to_the_other(4, name, cases))
             elif how == "either_server" and len(names) > 1 and not MYSQL:
                 out.update(cases)
+    return out
+
+
+def by_test(items):
+    """Returns {test: its cases} of the tests whose cases can be shared."""
+    tests = defaultdict(list)
+    for item in items:
+        if not item.get_closest_marker("each_server") and not item.get_closest_marker("only"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    return tests
+
+
+def left_by_sweeps(tests):
+    """Keeps of the cases of a sweep(n) only every n-th, and returns the others."""
+    out = set()
+    for name, cases in tests.items():
+        if sweep := cases[0].get_closest_marker("sweep"):
+            tests[name] = sorted(every(sweep.args[0], name, cases), key=lambda item: item.nodeid)
+            out.update(set(cases) - set(tests[name]))
     return out
 
 
