@@ -109,7 +109,8 @@ static void test_what_is_removed(void **state)
     FILE *f = fopen(file, "a");
     assert_non_null(f);
     assert_true(fputs("more\n", f) >= 0);
-    assert_int_equal(fclose(f), 0);
+    int closed = fclose(f);
+    assert_int_equal(closed, 0);
     assert_int_equal(effect_remove(&x, file, sum, &e), 0);
     assert_int_equal(effect_remove(&x, file, "", &e), 0);
     assert_int_equal(access(file, F_OK), 0);
