@@ -250,12 +250,25 @@ static void keep_unread(struct follower *f, struct db_tables *before, struct db_
     db_tables_sort(now);
 }
 
+/* Reads the position by which the creation of each newcomer is in the log. A table may have been
+ * created while the tables were listed, and be logged only when it can be read. */
+static int place_newcomers(struct follower *f, struct err *e)
+{
+    for (size_t i = 0; i < f->newcomers.count; i++)
+        if (db_table_await(f->db, f->schema, f->newcomers.list[i], e) < 0)
+            return -1;
+    db_binlog_pos(f->db, &f->newcomers_by);
+    return 0;
+}
+
 /* Lists the tables again. Tables that were not in the previous list become f->newcomers. */
 static int follow_list_tables(struct follower *f, struct err *e)
 {
     struct db_tables now;
     struct db_binlog_pos at;
+    bool more = false;
     db_binlog_pos(f->db, &at); /* all statements before this position are reflected in the list */
+    fault_point("journal.listing");
     if (world_tables(f->db, f->a->cfg, f->schema, &now, e) < 0)
         return -1;
     if (db_table_keys(f->db, f->schema, &now, e) < 0) {
@@ -268,7 +281,7 @@ static int follow_list_tables(struct follower *f, struct err *e)
             now.list[i].carried) /* the next dump contains it, and its server does not lose it */
             continue;
         names_add(&f->newcomers, name);
-        f->newcomers_by = at;
+        more = true;
     }
     struct db_tables before = f->tables;
     keep_unread(f, &before, &now);
@@ -278,7 +291,7 @@ static int follow_list_tables(struct follower *f, struct err *e)
     if (f->decode)
         decode_tables(f->decode);
     db_tables_free(&before);
-    return 0;
+    return more ? place_newcomers(f, e) : 0;
 }
 
 /* Lists the tables for the first time. If one of the newest dump is missing but can be read, the

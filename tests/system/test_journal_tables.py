@@ -6,6 +6,7 @@ import random
 
 import pytest
 from wk.binlog import place
+from wk.crash import go_on, wait_stopped
 from wk.follow import all_comes_back, crash, dump_and_follow, following, journal, lose_disk
 from wk.util import wait_for
 
@@ -95,6 +96,28 @@ NEW = {
     "digits": ["CREATE TABLE fresh (id INT PRIMARY KEY, f FLOAT(7,3)) ENGINE=MEMORY", "INSERT INTO fresh VALUES (1, 16.789)"],
     "a bad name": ["CREATE TABLE `fr``esh ü` (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO `fr``esh ü` VALUES (1)"],
 }
+
+
+@pytest.mark.parametrize("mode", ["server", "follow"])
+def test_a_table_that_is_created_while_the_tables_are_listed(make_followed, mode):
+    """A table that is created after the place in the log was read, and before the tables are listed, is one whose creation is
+    read later."""
+    keeper = make_followed(settings={"journal": {"mode": mode}})
+    keeper.dump()
+    keeper.start(fault="journal.listing#2=stop")
+    following(keeper)
+    world = keeper.world
+    world.sql("CREATE TABLE scratch (id INT PRIMARY KEY) ENGINE=MEMORY")  # the tables are listed again
+    at_work = wait_stopped(keeper, "journal.listing")
+    world.sql(FRESH, "INSERT INTO fresh (v) VALUES ('a')")
+    go_on(at_work)
+    world.mark(3)
+    read_up(keeper)
+    before = world.snapshot()
+    assert len(keeper.dumps()) == 1 and "cannot continue" not in keeper.log(), keeper.log()
+    told = crash(keeper)
+    world.assert_is(before)
+    assert told["lost"] == "nothing lost" and told["journal"]["whole"], told
 
 
 @pytest.mark.parametrize("how", NEW)
