@@ -215,8 +215,8 @@ int db_triggers(struct db *db, const char *schema, struct db_triggers *out, stru
     return finish_triggers(db, schema, list_triggers(db, schema, out, e), out, e);
 }
 
-/* Holds all of the tables at once. While it waits for one of them, it keeps others from changing the
- * definitions of those that it has, so it waits only for a second. */
+/* Holds all of the tables at once. While it waits for one of them, it keeps others from changing
+ * the definitions of those that it has, so it waits only for a second. */
 static int objects_hold(struct db *db, const char *schema, const struct names *tables,
                         struct err *e)
 {

@@ -36,10 +36,10 @@ struct db_triggers {
 };
 /* Lists the triggers in the order in which they fire. */
 int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e);
-/* As db_triggers(), and without fail complete for these tables. information_schema does not show the
- * triggers of a table that ALTER TABLE puts in its place. In a transaction of its own, ALTER TABLE
- * waits while the triggers are read, but no change of rows does. Waits some seconds for sessions
- * that hold a lock on one of the tables, then fails with db_lock_busy(). Not under LOCK TABLES. */
+/* As db_triggers(), and complete for these tables even beside ALTER TABLE: information_schema shows
+ * no triggers of a table that is being put in its place. ALTER TABLE waits while the triggers are
+ * read, but no change of rows does. Waits some seconds for sessions that hold a lock on one of the
+ * tables, then fails with db_lock_busy(). Not under LOCK TABLES nor in a transaction. */
 int db_triggers_of(struct db *db, const char *schema, const struct names *tables,
                    struct db_triggers *out, struct err *e);
 void db_triggers_free(struct db_triggers *t);
