@@ -133,11 +133,8 @@ static int add_kind(struct writing *w, enum definition_kind kind, struct err *e)
 static int add_triggers(struct writing *w, const struct db_tables *tables, struct err *e)
 {
     SCOPED(db_triggers_free) struct db_triggers triggers = {0};
-    SCOPED(names_free) struct names names = {0};
-    for (size_t i = 0; i < tables->count; i++)
-        names_add(&names, tables->list[i].name);
-    if (db_triggers_of(w->db, w->schema, &names, &triggers, e) < 0)
-        return err_step(e, "reading the triggers");
+    if (db_triggers(w->db, w->schema, &triggers, e) < 0)
+        return -1;
     for (size_t i = 0; i < triggers.count; i++) {
         const struct db_trigger *t = &triggers.list[i];
         SCOPED(buf_free) struct buf sql = {0};

@@ -250,12 +250,22 @@ static void keep_unread(struct follower *f, struct db_tables *before, struct db_
     db_tables_sort(now);
 }
 
+/* Waits for a table. One that somebody has locked is there. */
+static int follow_await(struct follower *f, const char *table, struct err *e)
+{
+    int there = db_table_await(f->db, f->schema, table, e);
+    if (there >= 0 || !db_lock_busy(e))
+        return there;
+    err_clear(e);
+    return 1;
+}
+
 /* Reads the position by which the creation of each newcomer is in the log. A table may have been
  * created while the tables were listed, and be logged only when it can be read. */
 static int place_newcomers(struct follower *f, struct err *e)
 {
     for (size_t i = 0; i < f->newcomers.count; i++)
-        if (db_table_await(f->db, f->schema, f->newcomers.list[i], e) < 0)
+        if (follow_await(f, f->newcomers.list[i], e) < 0)
             return -1;
     db_binlog_pos(f->db, &f->newcomers_by);
     return 0;
@@ -291,7 +301,16 @@ static int follow_list_tables(struct follower *f, struct err *e)
     if (f->decode)
         decode_tables(f->decode);
     db_tables_free(&before);
-    return more ? place_newcomers(f, e) : 0;
+    /* in the first list all tables are new, which counts for nothing */
+    return more && f->decode ? place_newcomers(f, e) : 0;
+}
+
+static bool is_listed(const struct db_tables *tables, const char *name)
+{
+    bool found = db_table_find(tables, name);
+    for (size_t i = 0; !found && tables->any_case && i < tables->count; i++)
+        found = strcasecmp(tables->list[i].name, name) == 0;
+    return found;
 }
 
 /* Lists the tables for the first time. If one of the newest dump is missing but can be read, the
@@ -302,9 +321,9 @@ static int list_first(struct follower *f, const struct manifest *newest, struct 
     fault_point("journal.listed");
     for (size_t i = 0; newest && rc == 0 && i < newest->table_count; i++) {
         const struct manifest_table *t = &newest->tables[i];
-        if (strcasecmp(t->engine, "MEMORY") != 0 || db_table_find(&f->tables, t->name))
+        if (strcasecmp(t->engine, "MEMORY") != 0 || is_listed(&f->tables, t->name))
             continue;
-        int there = db_table_await(f->db, f->schema, t->name, e);
+        int there = follow_await(f, t->name, e);
         rc = there == 1 ? follow_list_tables(f, e) : there;
     }
     return rc;

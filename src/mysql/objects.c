@@ -4,13 +4,10 @@
 #include <string.h>
 
 #include "mysql/account.h"
-#include "mysql/schema.h"
-#include "mysql/session.h"
 #include "sql/literal.h"
 
 #define EVENT_ZONE 2      /* column of SHOW CREATE EVENT */
 #define NO_SUCH_LIST 1109 /* information_schema has no such table */
-#define HOLD_TRIES 10     /* a second each */
 
 /* Returns the text of a body. A zero byte is written as `\0`, which means one in a string and
  * nothing in a comment. This changes a string only under NO_BACKSLASH_ESCAPES. */
@@ -171,7 +168,7 @@ static int original_bodies(struct db *db, const char *schema, struct db_triggers
     return rc;
 }
 
-static int list_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e)
+int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e)
 {
     *out = (struct db_triggers){0};
     struct db_rows *r = db_select_with(
@@ -197,57 +194,10 @@ static int list_triggers(struct db *db, const char *schema, struct db_triggers *
         };
     }
     db_rows_end(r);
-    return rc;
-}
-
-/* Completes a list that was read with the result `rc`. */
-static int finish_triggers(struct db *db, const char *schema, int rc, struct db_triggers *out,
-                           struct err *e)
-{
     rc = rc < 0 ? rc : original_bodies(db, schema, out, e);
     if (rc < 0)
         db_triggers_free(out);
     return rc;
-}
-
-int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e)
-{
-    return finish_triggers(db, schema, list_triggers(db, schema, out, e), out, e);
-}
-
-/* Holds all of the tables at once. While it waits for one of them, it keeps others from changing
- * the definitions of those that it has, so it waits only for a second. */
-static int objects_hold(struct db *db, const char *schema, const struct names *tables,
-                        struct err *e)
-{
-    if (db_exec(db, "START TRANSACTION", e) < 0)
-        return -1;
-    for (size_t i = 0; i < tables->count; i++)
-        if (db_table_await(db, schema, tables->list[i], e) < 0) {
-            db_exec(db, "ROLLBACK", NULL);
-            return -1;
-        }
-    return 0;
-}
-
-int db_triggers_of(struct db *db, const char *schema, const struct names *tables,
-                   struct db_triggers *out, struct err *e)
-{
-    *out = (struct db_triggers){0};
-    if (db_lock_wait(db, 1000, e) < 0)
-        return -1;
-    int rc;
-    unsigned tries = HOLD_TRIES;
-    do
-        rc = objects_hold(db, schema, tables, e);
-    while (rc < 0 && db_lock_busy(e) && --tries > 0);
-    if (rc == 0) {
-        rc = list_triggers(db, schema, out, e);
-        db_exec(db, "COMMIT", NULL); /* if the connection is lost, the next statement fails */
-    }
-    db_exec(db, "SET SESSION lock_wait_timeout=" SESSION_LOCK_WAIT, NULL);
-    /* SHOW CREATE TRIGGER also waits for ALTER TABLE, which would wait for this transaction. */
-    return finish_triggers(db, schema, rc, out, e);
 }
 
 void db_triggers_free(struct db_triggers *t)

@@ -36,12 +36,6 @@ struct db_triggers {
 };
 /* Lists the triggers in the order in which they fire. */
 int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e);
-/* As db_triggers(), and complete for these tables even beside ALTER TABLE: information_schema shows
- * no triggers of a table that is being put in its place. ALTER TABLE waits while the triggers are
- * read, but no change of rows does. Waits some seconds for sessions that hold a lock on one of the
- * tables, then fails with db_lock_busy(). Not under LOCK TABLES nor in a transaction. */
-int db_triggers_of(struct db *db, const char *schema, const struct names *tables,
-                   struct db_triggers *out, struct err *e);
 void db_triggers_free(struct db_triggers *t);
 /* Appends "CREATE DEFINER=… TRIGGER `name` … ON `table` …", without a schema. */
 void db_trigger_sql(struct buf *b, const struct db_trigger *t, const char *table);

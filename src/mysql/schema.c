@@ -10,9 +10,10 @@
 #include "sql/literal.h"
 #include "sql/table.h"
 
-/* How often a listing is repeated at most. Each time it is known that nobody changed the table that
- * was torn when the next reading begins. */
+/* How often a listing is repeated at most. Before each repetition there was a moment at which no
+ * session changed the definition of the torn table. */
 #define DB_READINGS 5u
+#define AWAIT_WAIT "1" /* seconds */
 
 /* Upper bounds of all tables. The product of rows and row length does not overflow. */
 #define ROWS_MOST (UINT64_C(1) << 40)
@@ -129,11 +130,12 @@ int db_fresh_statistics(struct db *db, struct err *e)
     return age ? db_exec_with(db, "SET SESSION $=0", DB_ARGS(age), e) : 0;
 }
 
-int db_table_await(struct db *db, const char *schema, const char *table, struct err *e)
+/* Takes the table's metadata lock, for as long as this session waits for locks. */
+static int schema_touch(struct db *db, const char *schema, const char *table, struct err *e)
 {
     struct err why;
-    struct db_rows *r =
-        db_select_with(db, "B", "SELECT 1 FROM ??.?? LIMIT 0", DB_ARGS(schema, table), &why);
+    struct db_rows *r = db_select_with(db, "B", "SELECT 1 FROM ??.?? " DB_ONLY_TABLE " LIMIT 0",
+                                       DB_ARGS(schema, table), &why);
     int got;
     while ((got = db_next(r, &why)) == 1)
         ;
@@ -141,6 +143,18 @@ int db_table_await(struct db *db, const char *schema, const char *table, struct 
     if (got < 0 && (db_lock_busy(&why) || db_unanswered(&why)))
         return err_pass(e, &why);
     return got == 0;
+}
+
+int db_table_await(struct db *db, const char *schema, const char *table, struct err *e)
+{
+    if (db_exec(db,
+                "SET @wk_wait=@@SESSION.lock_wait_timeout, SESSION lock_wait_timeout=" AWAIT_WAIT,
+                e) < 0)
+        return -1;
+    int there = schema_touch(db, schema, table, e);
+    struct err why;
+    bool back = db_exec(db, "SET SESSION lock_wait_timeout=@wk_wait", &why) == 0;
+    return there < 0 || back ? there : err_pass(e, &why);
 }
 
 /* Returns a listed table of which the columns are missing: it was put in its place between the two

@@ -83,10 +83,10 @@ int db_table_named(struct db *db, const char *schema, const char *table, struct 
 /* information_schema does not wait for definitions that are being changed. At the moment at which
  * ALTER TABLE puts a table in its place, it shows no table of that name; a look at its columns or
  * keys at that moment finds none. db_tables() and db_table_keys() notice such a look and repeat it,
- * but neither knows of a table that was hidden from the list. Waits until no session changes the
- * definition of the table, as long as the session waits for locks. Returns 1 if it can be read
- * then, and so must be in the next list, 0 if it cannot, and -1 if it is still being changed or the
- * server does not answer. Not under LOCK TABLES. */
+ * but neither knows of a table that was hidden from the list. Waits up to a second until no session
+ * changes the definition of the table. Returns 1 if it can be read then, and so must be in the next
+ * list, 0 if it cannot, and -1 if another session has locked it (db_lock_busy()) or the server does
+ * not answer. Not under LOCK TABLES. */
 int db_table_await(struct db *db, const char *schema, const char *table, struct err *e);
 /* Sets the primary keys of these tables, and whether names are case-insensitive. A key with a
  * generated column does not count, because tuples lack that column. */

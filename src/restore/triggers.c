@@ -5,44 +5,22 @@
 #include "base/file.h"
 #include "mysql/account.h"
 #include "mysql/job.h"
-#include "restore/blocked.h"
 #include "restore/plan.h"
 #include "restore/redefined.h"
 #include "restore/rename.h"
 #include "restore/running.h"
 #include "sql/literal.h"
 
-#define READ_TRIES 3 /* each takes some seconds */
-
 static int triggers_drop(struct db *db, const char *name, struct err *e)
 {
     return db_exec_with(db, "DROP TRIGGER IF EXISTS ??", DB_ARGS(name), e);
 }
 
-/* Reads the triggers of the world, because the copies that a drill makes have none. The tables that
- * a restore replaces must not lose one, even if ALTER TABLE runs beside it. */
-static int triggers_read(struct restore *r, struct db_triggers *out, struct err *e)
-{
-    const char *schema = r->job->cfg->schema;
-    SCOPED(names_free) struct names names = {0};
-    if (restore_is(r)->passing)
-        return db_triggers(r->db, schema, out, e);
-    for (size_t i = 0; i < r->plan.count; i++)
-        if (target_replaces(&r->plan.list[i]))
-            names_add(&names, r->plan.list[i].name);
-    struct blocked waits = blocked_begin(r, READ_TRIES);
-    int rc;
-    do {
-        blocked_try(&waits);
-        rc = db_triggers_of(r->db, schema, &names, out, e);
-    } while (rc < 0 && blocked_again(&waits, e));
-    return rc < 0 ? err_step(e, "reading the triggers") : 0;
-}
-
 int triggers_replaced(struct restore *r, struct db_triggers *out, struct err *e)
 {
     size_t n = 0;
-    if (triggers_read(r, out, e) < 0)
+    /* Reads the triggers of the world, because the copies that a drill makes have none. */
+    if (db_triggers(r->db, r->job->cfg->schema, out, e) < 0)
         return -1;
     SCOPED(db_triggers_free) struct db_triggers others = {
         xcalloc(out->count + 1, sizeof *others.list), 0};

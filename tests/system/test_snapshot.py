@@ -1,15 +1,12 @@
 """Tests of copies over several connections, and of scans without a lock: they show one moment, never deadlock, and keep every
 byte."""
-import contextlib
 import gzip
 import itertools
 import json
 import os
 import re
 import subprocess
-import threading
 import time
-from collections import Counter
 
 import pymysql
 import pytest
@@ -230,41 +227,6 @@ def test_a_table_that_is_hidden_while_the_tables_are_listed(make_world, make_kee
     world.sql("DROP TABLE a")
     dump = keeper.dump()  # a table that is gone is not waited for
     assert (rows_in(dump["path"], "a"), rows_in(dump["path"], "b")) == ({}, {2: "2"})
-
-
-@pytest.mark.each_server
-def test_a_trigger_of_a_table_that_is_altered_all_the_time(make_world, make_keeper):
-    """While ALTER TABLE puts a table in its place, information_schema shows none of its triggers. Each dump has them, and the
-    rows of the game are changed meanwhile."""
-    world = make_world("empty")
-    world.sql("CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, n INT) ENGINE=MEMORY",
-              "CREATE TRIGGER told BEFORE INSERT ON a FOR EACH ROW SET NEW.n=4711")
-    keeper = make_keeper(world, {"dump": {"method": "copy"}}).init()
-    over = threading.Event()
-    ran = Counter()
-
-    def repeat(*statements):
-        with contextlib.closing(world.server.admin(world.schema)) as session:
-            for statement in itertools.takewhile(lambda _: not over.is_set(), itertools.cycle(statements)):
-                session.cursor().execute(statement)
-                ran[statement[:5]] += 1
-    threads = [threading.Thread(target=repeat, args=["ALTER TABLE a FORCE"]),
-               threading.Thread(target=repeat, args=["INSERT INTO a (n) VALUES (1)", "DELETE FROM a"])]
-    for thread in threads:
-        thread.start()
-    try:
-        dumps = [keeper.run("--dump", "--json", "--force") for _ in range(20)]
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join()
-    assert ran["ALTER"] > 20 and ran["INSER"] > 20 , ran
-    assert not [done for done in dumps if done.rc != DONE and '"class":"changed"' not in done.out]
-    kept = keeper.dumps()
-    for dump in kept:
-        with gzip.open(keeper.path(dump), "rt", errors="replace") as f:
-            assert "SET NEW.n=4711" in f.read(), dump
-    assert kept, dumps
 
 
 @pytest.mark.parametrize("point", ["dump.listed#1", "dump.scanned#1", "dump.locked#1"])

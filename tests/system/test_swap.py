@@ -1,10 +1,7 @@
 """Tests of the RENAME that swaps a world in: its time limit, and what follows a lost answer."""
-import contextlib
-import threading
-
 import pytest
 from wk.crash import go_on, stopped
-from wk.keeper import DONE, USER
+from wk.keeper import USER
 from wk.relay import Wire
 from wk.server import begin_odd
 from wk.util import wait_for
@@ -131,29 +128,3 @@ def test_many_tables_and_a_slow_server(make_world, make_keeper, victim):
         assert keeper.stop() == 0
     finally:
         line.stop()
-
-
-@pytest.mark.each_server
-def test_a_trigger_of_a_table_that_is_altered_during_restores(make_world, make_keeper):
-    """While ALTER TABLE puts a table in its place, information_schema shows none of its triggers. A restore that this account
-    cannot make with a trigger is not made without it because the triggers were read at such a moment."""
-    world = make_world("empty")
-    world.sql("CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, n INT) ENGINE=MEMORY", "INSERT INTO a VALUES (1,1)")
-    keeper = make_keeper(world).init()
-    dump = keeper.dump()
-    world.sql("CREATE TRIGGER told BEFORE INSERT ON a FOR EACH ROW SET NEW.n=4711")
-    over = threading.Event()
-
-    def alter():
-        with contextlib.closing(world.server.admin(world.schema)) as session:
-            while not over.is_set():
-                session.cursor().execute("ALTER TABLE a FORCE")
-    thread = threading.Thread(target=alter)
-    thread.start()
-    try:
-        done = [keeper.run("--restore=" + dump["name"], "--force", "--json") for _ in range(24)]
-    finally:
-        over.set()
-        thread.join()
-    assert any("this account cannot create trigger told" in one.out for one in done), done
-    assert not any(one.rc == DONE for one in done) and world.sql("SHOW TRIGGERS"), done
