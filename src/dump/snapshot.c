@@ -112,8 +112,8 @@ static int snapshot_list_tables(const struct config *c, struct db *db, struct db
     return 0;
 }
 
-/* Checks that no table of the newest dump was hidden from the list by an ALTER TABLE. Dumps without
- * it would in time replace all dumps that contain it. */
+/* Checks that no ALTER TABLE has hidden a table of the newest dump from the list. Otherwise dumps
+ * without the table would in time replace all dumps that contain it. */
 static int none_is_hidden(const struct snapshot *s, struct err *e)
 {
     const struct config *c = s->job->cfg;
@@ -127,7 +127,7 @@ static int none_is_hidden(const struct snapshot *s, struct err *e)
         int there = db_table_await(s->db, c->schema, name, e);
         if (there < 0 || (there == 1 && db_table_named(s->db, c->schema, name, &now, e) < 0))
             return -1;
-        /* a server with case-insensitive names may list it under another one */
+        /* a server with case-insensitive names may list the table with other letter cases */
         const struct db_table *t = now.count ? &now.list[0] : NULL;
         if (t && !db_table_find(&s->listed, t->name) &&
             (t->memory || c->dump_all || (own && t->transactional)))

@@ -61,9 +61,9 @@ struct snapshot {
 /* Takes the snapshot by the configured method. `auto`: fuzzy if possible, else copy. If
  * definitions change during a scan, the tables are scanned once more, and then copied; they are
  * copied at once if the log has a gap or the scan does not fit on the disk. Each is reported by a
- * note. `newest` is the newest dump, NULL if there is none: a table that it contains must not be
- * missing while the server has it. ERR_CHANGED: there is no sentinel row to prove that the world is
- * there, or definitions changed. */
+ * note. `newest` is the newest dump, or NULL if there is none: its tables must be in the snapshot
+ * if the server has them. ERR_CHANGED: there is no sentinel row to prove that the world is there,
+ * or definitions changed. */
 struct snapshot *snapshot_take(const struct job *job, const struct manifest *newest, struct err *e);
 /* Returns why the world cannot be dumped by `fuzzy` (malloc), NULL if it can; NULL with e->cls set
  * if the server could not be queried. If it can, `copied` (may be NULL) gets the tables without a

@@ -16,6 +16,7 @@
 #include "binlog/decode.h"
 #include "binlog/gtid.h"
 #include "binlog/prerequisites.h"
+#include "binlog/statement.h"
 #include "binlog/statement_scope.h"
 #include "binlog/statement_summary.h"
 #include "binlog/stream.h"
@@ -250,7 +251,8 @@ static void keep_unread(struct follower *f, struct db_tables *before, struct db_
     db_tables_sort(now);
 }
 
-/* Waits for a table. One that somebody has locked is there. */
+/* Returns 1 if the server has the table, 0 if not, and -1 on error. Waits for an ALTER TABLE or a
+ * CREATE TABLE to end. A table that another session has locked exists. */
 static int follow_await(struct follower *f, const char *table, struct err *e)
 {
     int there = db_table_await(f->db, f->schema, table, e);
@@ -260,8 +262,8 @@ static int follow_await(struct follower *f, const char *table, struct err *e)
     return 1;
 }
 
-/* Reads the position by which the creation of each newcomer is in the log. A table may have been
- * created while the tables were listed, and be logged only when it can be read. */
+/* Sets f->newcomers_by to a position in the log after the CREATE TABLE of each newcomer. The server
+ * may show a new table before it logs its creation, and lets others read it only afterwards. */
 static int place_newcomers(struct follower *f, struct err *e)
 {
     for (size_t i = 0; i < f->newcomers.count; i++)
@@ -285,7 +287,7 @@ static int follow_list_tables(struct follower *f, struct err *e)
         db_tables_free(&now);
         return -1;
     }
-    for (size_t i = 0; i < now.count; i++) {
+    for (size_t i = 0; f->decode && i < now.count; i++) { /* before, all tables are new */
         const char *name = now.list[i].name;
         if (db_table_find(&f->tables, name) || db_sentinel_own(f->a->cfg->sentinel, name) ||
             now.list[i].carried) /* the next dump contains it, and its server does not lose it */
@@ -301,20 +303,19 @@ static int follow_list_tables(struct follower *f, struct err *e)
     if (f->decode)
         decode_tables(f->decode);
     db_tables_free(&before);
-    /* in the first list all tables are new, which counts for nothing */
-    return more && f->decode ? place_newcomers(f, e) : 0;
+    return more ? place_newcomers(f, e) : 0;
 }
 
 static bool is_listed(const struct db_tables *tables, const char *name)
 {
     bool found = db_table_find(tables, name);
     for (size_t i = 0; !found && tables->any_case && i < tables->count; i++)
-        found = strcasecmp(tables->list[i].name, name) == 0;
+        found = statement_same_name(tables->list[i].name, name);
     return found;
 }
 
-/* Lists the tables for the first time. If one of the newest dump is missing but can be read, the
- * list was read while ALTER TABLE put it in its place. */
+/* Lists the tables for the first time. If the list lacks a table of the newest dump that the server
+ * has, an ALTER TABLE had hidden it, and the tables are listed again. */
 static int list_first(struct follower *f, const struct manifest *newest, struct err *e)
 {
     int rc = follow_list_tables(f, e);
@@ -329,9 +330,9 @@ static int list_first(struct follower *f, const struct manifest *newest, struct 
     return rc;
 }
 
-/* Lists the tables, and those that the newest dump has but the server does not: a table that was
- * dropped before it was listed, in a part of the log that was not read yet, must be known for its
- * DROP to be recognized. Their columns are not known. */
+/* Lists the tables for the first time, and adds those that the newest dump has but the server does
+ * not. Such a table was dropped in a part of the log that was not read yet, and its DROP is
+ * recognized only if the table is known. Its columns are not known. */
 static int list_with_dropped(struct follower *f, struct err *e)
 {
     SCOPED(catalog_free) struct catalog dumps = {0};
@@ -829,9 +830,9 @@ static bool is_missed(struct follower *f, const struct change *c)
     return missed;
 }
 
-/* Returns whether the gap only says that changed rows of a dropped table cannot be decoded
- * (list_with_dropped()). Without segments nothing is missing: a restore reads the log itself, with
- * the dump's definition. */
+/* Returns whether the gap only says that changed rows of a dropped table cannot be decoded, because
+ * its columns are not known (list_with_dropped()). Without segments nothing is missing: a restore
+ * reads the log itself, with the dump's definition. */
 static bool is_only_unread(const struct follower *f, const struct change *c)
 {
     const struct statement_scope *s = c->scope;
@@ -1121,7 +1122,6 @@ static int follow_prepare(struct follower *f, struct err *e)
     }
     if (list_with_dropped(f, e) < 0 || open_keep(f, e) < 0 || follow_begin(f, e) < 0)
         return -1;
-    names_free(&f->newcomers); /* in the first list all tables are new */
     f->decode = decode_new(&f->world, &f->from.point, true, follow_take, f);
     return 0;
 }

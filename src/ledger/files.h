@@ -75,10 +75,10 @@ int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, voi
 int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e);
 /* Moves the file aside, so that it no longer counts. */
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e);
-/* Moves files aside that do not count, and files back that do. The marker row names the last file
- * that counts, and each manifest names the one before it. Begins with *at, which receives the first
- * file that is not here. `newer`: also looks at files after *at, which count if they were begun
- * after it. */
+/* Moves aside the files that do not count, and moves back those that do. The marker row names the
+ * last file that counts, and each manifest names the one before it. Begins with *at, which receives
+ * the first file that is not here. `newer`: also looks at files after *at, which count if they were
+ * begun after it. */
 int ledger_files_settle(int dirfd, const char *ledger, bool newer, struct ledger_ref *at,
                         struct err *e);
 

@@ -10,9 +10,7 @@
 #include "sql/literal.h"
 #include "sql/table.h"
 
-/* How often a listing is repeated at most. Before each repetition there was a moment at which no
- * session changed the definition of the torn table. */
-#define DB_READINGS 5u
+#define READINGS 5u    /* of one listing, at most, if definitions change meanwhile */
 #define AWAIT_WAIT "1" /* seconds */
 
 /* Upper bounds of all tables. The product of rows and row length does not overflow. */
@@ -130,19 +128,16 @@ int db_fresh_statistics(struct db *db, struct err *e)
     return age ? db_exec_with(db, "SET SESSION $=0", DB_ARGS(age), e) : 0;
 }
 
-/* Takes the table's metadata lock, for as long as this session waits for locks. */
+/* Opens the table without reading a row, which waits for its metadata lock. Returns as
+ * db_table_await() does. */
 static int schema_touch(struct db *db, const char *schema, const char *table, struct err *e)
 {
     struct err why;
-    struct db_rows *r = db_select_with(db, "B", "SELECT 1 FROM ??.?? " DB_ONLY_TABLE " LIMIT 0",
-                                       DB_ARGS(schema, table), &why);
-    int got;
-    while ((got = db_next(r, &why)) == 1)
-        ;
-    db_rows_end(r);
-    if (got < 0 && (db_lock_busy(&why) || db_unanswered(&why)))
+    free(db_one_with(db, "SELECT 1 FROM ??.?? " DB_ONLY_TABLE " LIMIT 0", DB_ARGS(schema, table),
+                     &why));
+    if (db_lock_busy(&why) || db_unanswered(&why))
         return err_pass(e, &why);
-    return got == 0;
+    return why.cls == ERR_NONE;
 }
 
 int db_table_await(struct db *db, const char *schema, const char *table, struct err *e)
@@ -157,8 +152,8 @@ int db_table_await(struct db *db, const char *schema, const char *table, struct 
     return there < 0 || back ? there : err_pass(e, &why);
 }
 
-/* Returns a listed table of which the columns are missing: it was put in its place between the two
- * readings. Tables without an engine cannot be opened, and have no columns. */
+/* Returns a listed table without columns, or NULL. ALTER TABLE had removed its old definition when
+ * the columns were read. A table without an engine cannot be opened, so it never has columns. */
 static const struct db_table *schema_torn(const struct db_tables *list)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -167,8 +162,9 @@ static const struct db_table *schema_torn(const struct db_tables *list)
     return NULL;
 }
 
-/* Reads the tables, several times if definitions are changed meanwhile. `columns` selects those
- * whose columns are read, because the server must open each of them; NULL: of none. */
+/* Reads the tables again until all of them have columns, at most READINGS times. The server opens
+ * each table whose columns are read, so `columns` is the condition for these tables; NULL: no
+ * columns are read. */
 static int schema_read_settled(struct db *db, const char *schema, const char *where,
                                const char *columns, struct db_tables *out, struct err *e)
 {
@@ -180,7 +176,7 @@ static int schema_read_settled(struct db *db, const char *schema, const char *wh
             return -1;
         }
         const struct db_table *torn = columns ? schema_torn(out) : NULL;
-        int again = torn && n < DB_READINGS ? db_table_await(db, schema, torn->name, e) : 0;
+        int again = torn && n < READINGS ? db_table_await(db, schema, torn->name, e) : 0;
         if (again == 0)
             return 0;
         db_tables_free(out);
@@ -269,8 +265,8 @@ int db_tuple_place(const struct db_table *t, const char *column)
     return -1;
 }
 
-/* Reads the unique keys, of which the primary ones are set. seen[i]: the server shows a unique key
- * of this table. */
+/* Reads the unique keys, and sets the primary keys of the tables. seen[i] is set to true if the
+ * server shows a unique key of tables->list[i]. */
 static int schema_read_keys(struct db *db, const char *schema, struct db_tables *tables, bool *seen,
                             struct err *e)
 {
@@ -302,8 +298,8 @@ static int schema_read_keys(struct db *db, const char *schema, struct db_tables 
     return got;
 }
 
-/* Returns a table whose columns show a key that was not seen: it was put in its place when the keys
- * were read. The key may be a unique one, which the servers show as primary if there is none. */
+/* Returns a table whose keys must be read again, or NULL: its columns show a primary key, but no
+ * unique key was seen. A table without a primary key may show a unique key as its primary key. */
 static const struct db_table *schema_keyless(const struct db_tables *tables, const bool *seen)
 {
     for (size_t i = 0; i < tables->count; i++)
@@ -323,7 +319,7 @@ int db_table_keys(struct db *db, const char *schema, struct db_tables *tables, s
         if (schema_read_keys(db, schema, tables, seen, e) < 0)
             return -1;
         const struct db_table *torn = schema_keyless(tables, seen);
-        int again = torn && n < DB_READINGS ? db_table_await(db, schema, torn->name, e) : 0;
+        int again = torn && n < READINGS ? db_table_await(db, schema, torn->name, e) : 0;
         if (again <= 0)
             return again;
     }

@@ -80,13 +80,14 @@ int db_own_tables(struct db *db, const char *schema, struct db_tables *out, stru
  * exist. */
 int db_table_named(struct db *db, const char *schema, const char *table, struct db_tables *out,
                    struct err *e);
-/* information_schema does not wait for definitions that are being changed. At the moment at which
- * ALTER TABLE puts a table in its place, it shows no table of that name; a look at its columns or
- * keys at that moment finds none. db_tables() and db_table_keys() notice such a look and repeat it,
- * but neither knows of a table that was hidden from the list. Waits up to a second until no session
- * changes the definition of the table. Returns 1 if it can be read then, and so must be in the next
- * list, 0 if it cannot, and -1 if another session has locked it (db_lock_busy()) or the server does
- * not answer. Not under LOCK TABLES. */
+/* Waits up to a second until no session changes the definition of the table. Returns 1 if the table
+ * can be read then, 0 if it cannot, and -1 if another session has locked it (db_lock_busy()) or the
+ * server does not answer. Not under LOCK TABLES.
+ * information_schema does not wait: while ALTER TABLE replaces the old definition of a table by the
+ * new one, it shows for a moment no table, no columns and no keys of that name. db_tables() and
+ * db_table_keys() repeat a reading that lacks the columns or the keys of a listed table. They
+ * cannot notice that a table is missing from the list: a caller that knows its name asks this
+ * function. */
 int db_table_await(struct db *db, const char *schema, const char *table, struct err *e);
 /* Sets the primary keys of these tables, and whether names are case-insensitive. A key with a
  * generated column does not count, because tuples lack that column. */

@@ -29,7 +29,7 @@ from wk.world import World  # noqa: E402
 def pytest_addoption(parser):
     parser.addoption("--share", action="store_true", help="what the other kind of server runs with --share is left out: "
                      "of each test's cases some, and on MySQL what is the same on every kind")
-    parser.addoption("--sweep", action="store_true", help="of the cases of a sweep(n) only each n-th; included in --share")
+    parser.addoption("--sweep", action="store_true", help="only each n-th case of a sweep(n); included in --share")
 
 
 def pytest_configure(config):
@@ -64,8 +64,11 @@ FIXTURES_NEED = {"small_disk": "mount", "make_disk": "loop"}  # see machine.py
 def pytest_collection_modifyitems(config, items):
     """Deselects tests that do not apply to this kind of server, so that they do not count as
     skipped. Skips tests that this machine cannot run."""
-    others = of_the_other_kind(items) if config.getoption("share") else \
-        left_by_sweeps(by_test(items)) if config.getoption("sweep") else set()
+    others = set()
+    if config.getoption("share"):
+        others = of_the_other_kind(items)
+    elif config.getoption("sweep"):
+        others = thin_sweeps(by_test(items))
 
     def fits(since):
         return MYSQL or not since or version() >= since
@@ -97,7 +100,7 @@ def of_the_other_kind(items):
     state something about the kind of server (MYSQL) are shared by default. Of the cases of a
     sweep(n), only every n-th is distributed; the others run on neither kind."""
     tests, files = by_test(items), defaultdict(list)
-    out = left_by_sweeps(tests)
+    out = thin_sweeps(tests)
     for name, cases in tests.items():
         files[name.partition("::")[0], sharing(cases[0])].append(name)
     for (file, how), names in files.items():
@@ -122,8 +125,8 @@ def by_test(items):
     return tests
 
 
-def left_by_sweeps(tests):
-    """Keeps of the cases of a sweep(n) only every n-th, and returns the others."""
+def thin_sweeps(tests):
+    """Removes from `tests`, as by_test() returns them, all but every n-th case of each sweep(n). Returns the removed cases."""
     out = set()
     for name, cases in tests.items():
         if sweep := cases[0].get_closest_marker("sweep"):

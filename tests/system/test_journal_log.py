@@ -149,23 +149,23 @@ def test_statements_that_change_no_row(make_followed):
 
 
 def test_a_table_that_is_altered_all_the_time(make_followed):
-    """While a table is renamed into place, information_schema shows for a moment no table, no columns, or no key of that name. Such
-    a look ends neither the changes of the table nor takes its key away."""
+    """ALTER TABLE hides its table, the columns or the key for a moment. If the tables are listed at such a moment, the journal
+    still continues, with all changes of the table."""
     keeper = make_followed()
     world = keeper.world
     dump_and_follow(keeper)
-    altering = world.server.admin(world.schema)
     over = threading.Event()
 
     def alter():
-        for n in range(99):
-            altering.cursor().execute(("ALTER TABLE player FORCE", "CREATE INDEX ends ON player (points)",
-                                       "DROP INDEX ends ON player")[n % 3])
+        with contextlib.closing(world.server.admin(world.schema)) as session:
+            for n in range(99):
+                session.cursor().execute(("ALTER TABLE player FORCE", "CREATE INDEX ends ON player (points)",
+                                          "DROP INDEX ends ON player")[n % 3])
         over.set()
     thread = threading.Thread(target=alter)
     thread.start()
     n = 0
-    while not over.is_set() and thread.is_alive():
+    while thread.is_alive():
         world.sql("CREATE TABLE scratch (id INT PRIMARY KEY) ENGINE=MEMORY",
                   f"UPDATE player SET points={n} WHERE id={n % 9 + 1}", f"INSERT INTO chat VALUES ({n},'x')", "DROP TABLE scratch")
         n += 1
@@ -180,8 +180,8 @@ def test_a_table_that_is_altered_all_the_time(make_followed):
 
 
 def test_a_table_that_is_hidden_while_the_tables_are_listed_first(make_followed, make_world):
-    """A table that the first list lacks, because it was put in its place at that moment, is listed again (here it is in another
-    schema for that moment, and the log does not show it)."""
+    """If an ALTER TABLE hides its table from the first list, the tables are listed again. Here the table is in another schema
+    instead, which the log does not show."""
     keeper = make_followed()
     world, other = keeper.world, make_world("empty", on=keeper.server)
     hide, show = (f"RENAME TABLE {x}.player TO {y}.player"

@@ -100,8 +100,8 @@ NEW = {
 
 @pytest.mark.parametrize("mode", ["server", "follow"])
 def test_a_table_that_is_created_while_the_tables_are_listed(make_followed, mode):
-    """A table that is created after the place in the log was read, and before the tables are listed, is one whose creation is
-    read later."""
+    """A table may be created after the follower has read the log's end and before it lists the tables. Its creation is read
+    later, and the journal continues."""
     keeper = make_followed(settings={"journal": {"mode": mode}})
     keeper.dump()
     keeper.start(fault="journal.listing#2=stop")

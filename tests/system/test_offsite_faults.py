@@ -150,7 +150,7 @@ def test_answers(world_and_liar):
             w.keeper.alive() or w.keeper.start()
             w.fails(says)
             w.another_worker()
-            w.liar.objects.clear()  # of a dump, only some interrupted uploads may be in a store
+            w.liar.objects.clear()  # a store may hold nine interrupted uploads of a dump
     w.keeper.probes_pass("A")
     w.witness.then = None
     w.all_stored()

@@ -202,8 +202,8 @@ def test_a_definition_that_changes_before_the_lock(make_world, make_keeper, chan
 
 @pytest.mark.parametrize("method", ["copy", "lock", "fuzzy"])
 def test_a_table_that_is_hidden_while_the_tables_are_listed(make_world, make_keeper, make_server, method):
-    """While ALTER TABLE puts a table in its place, the list of tables lacks it (here because it is in another schema for that
-    moment). No dump is stored without it, even if that happens each time the tables are listed."""
+    """ALTER TABLE hides its table from the list of tables for a moment; here the table is in another schema instead. No dump is
+    stored without the table, even if it is hidden each time the tables are listed."""
     world = make_world("empty", on=make_server("--log-bin=log", "--binlog-format=ROW"))
     other = make_world("empty", on=world.server)
     world.sql(*(f"CREATE TABLE {t} (id INT PRIMARY KEY, n INT) ENGINE=MEMORY" for t in "ab"), "INSERT INTO a VALUES (1,1)",
@@ -213,19 +213,17 @@ def test_a_table_that_is_hidden_while_the_tables_are_listed(make_world, make_kee
     hide, show = (f"RENAME TABLE {x}.a TO {y}.a" for x, y in itertools.permutations(map(ident, (world.schema, other.schema))))
     world.sql(hide)
     dumping, at_work = dump_stopped_at(keeper, "dump.list_read=stop,dump.listed")
-    while at_work:
-        world.sql(show)
+    for change in itertools.cycle((show, hide)):
+        if not at_work:
+            break
+        world.sql(change)
         go_on(at_work)
-        keeper.wait(lambda: stopped(keeper) or dumping.poll() is not None, "the end of the dump")
-        if at_work := stopped(keeper):
-            world.sql(hide)
-            go_on(at_work)
-            keeper.wait(lambda: stopped(keeper) or dumping.poll() is not None, "the end of the dump")
-            at_work = stopped(keeper)
+        keeper.wait(lambda: stopped(keeper) or dumping.poll() is not None, "the dump to stop or to end")
+        at_work = stopped(keeper)
     done = keeper.finish(dumping)
     assert done.rc == FAILED and "table a was altered while the dump began" in done.out and len(keeper.dumps()) == 1, done
     world.sql("DROP TABLE a")
-    dump = keeper.dump()  # a table that is gone is not waited for
+    dump = keeper.dump()  # a dropped table prevents no dump
     assert (rows_in(dump["path"], "a"), rows_in(dump["path"], "b")) == ({}, {2: "2"})
 
 

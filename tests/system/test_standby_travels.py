@@ -293,7 +293,7 @@ def test_files_of_a_ledger_come_along(make_keeping, store, lease):  # noqa: F811
 
 
 def pair_with_a_file(make_keeping, store):
-    """Returns a pair of which the first has rolled up one file and stored it, and the directory of such files in the store."""
+    """Returns two machines, and the directory of ledger files in the store. The first machine has stored one ledger file there."""
     one, two = make_keeping()
     folder = os.path.join(urlsplit(store["offsite"]["url"]).path, "w1", "ledgers")
     roll_up(one, "a", 20)

@@ -319,8 +319,8 @@ static void test_each_statement(void **state)
         }
 }
 
-/* A look that found no columns or no keys of a listed table is repeated, but not forever, and not
- * of a table that cannot be read. */
+/* The tables are read again if a listed one has no columns, or no keys though its columns show one:
+ * at most five times, and only while that table can be read. */
 static void test_looks_beside_an_alter(void **state)
 {
     (void)state;
