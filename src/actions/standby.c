@@ -506,7 +506,8 @@ static int newest_stored(const struct action_context *a, struct fetch *f, struct
 }
 
 /* Hashes the schema's code as a dump with the tables of `m` does. It uses a separate connection,
- * because s->db holds table locks, under which it can read nothing else. */
+ * because s->db holds table locks, under which it can read nothing else, and waits for none of
+ * these. */
 static int hash_code(const struct action_context *a, const struct manifest *m, char hash[17],
                      struct err *e)
 {
@@ -518,7 +519,7 @@ static int hash_code(const struct action_context *a, const struct manifest *m, c
         list[i].name = m->tables[m->by_name[i]].name;
     int rc = !db || db_lock_wait(db, a->cfg->restore_lock_wait, e) < 0
                  ? -1
-                 : definitions_write(db, a->cfg->schema, &tables, &text, hash, e);
+                 : definitions_write(db, a->cfg->schema, &tables, false, &text, hash, e);
     db_close(db);
     return rc < 0 ? err_step(e, "reading views, triggers, routines and events") : 0;
 }

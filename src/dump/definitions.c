@@ -20,14 +20,6 @@ struct writing {
     uint64_t hash; /* of what was added, without the delimiter, which differs each time */
 };
 
-/* True if the query was interrupted or ran out of memory. Such a failure says nothing about the
- * object. */
-static bool in_vain(const struct err *e)
-{
-    static const int nums[] = {1037 /* out of memory */, 1038, 1041, DB_INTERRUPTED, 0};
-    return err_among(e, nums) || db_unanswered(e) || db_lock_busy(e);
-}
-
 /* Picks a delimiter that occurs in none of the texts. It must not be predictable. Otherwise the
  * author of a routine could end it with the delimiter and add statements to our dump. */
 static int pick_delimiter(char out[DELIMITER_ROOM], struct err *e)
@@ -115,7 +107,7 @@ static int add_kind(struct writing *w, enum definition_kind kind, struct err *e)
         if (db_definition(w->db, w->schema, kind, names.list[i], &def, &why) < 0) {
             /* A view whose table is gone, or a missing privilege, does not make the rest of the
              * dump useless. */
-            if (in_vain(&why))
+            if (db_in_vain(&why))
                 rc = err_pass(e, &why);
             continue;
         }
@@ -127,19 +119,19 @@ static int add_kind(struct writing *w, enum definition_kind kind, struct err *e)
     return rc;
 }
 
-/* Adds triggers, assembled from their parts. SHOW CREATE repeats a trigger as it was typed, with
- * the name of its schema, so such a dump could not be restored to another schema. Triggers of
- * tables that are not in the dump are skipped. */
-static int add_triggers(struct writing *w, const struct db_tables *tables, struct err *e)
+/* Adds the triggers of the dump's tables, assembled from their parts. SHOW CREATE repeats a trigger
+ * as it was typed, with the name of its schema, so such a dump could not be restored to another
+ * schema. */
+static int add_triggers(struct writing *w, const struct db_tables *tables, bool wait, struct err *e)
 {
     SCOPED(db_triggers_free) struct db_triggers triggers = {0};
-    if (db_triggers(w->db, w->schema, &triggers, e) < 0)
-        return -1;
+    for (size_t i = 0; i < tables->count; i++)
+        if (db_table_triggers(w->db, w->schema, tables->list[i].name, wait, &triggers, e) < 0)
+            return err_step(e, "reading the triggers of table %s", tables->list[i].name);
     for (size_t i = 0; i < triggers.count; i++) {
         const struct db_trigger *t = &triggers.list[i];
         SCOPED(buf_free) struct buf sql = {0};
-        /* an empty body: the account lacks the privilege to read it */
-        if (!db_table_find(tables, t->table) || !t->body[0])
+        if (!t->body[0]) /* the account lacks the privilege to read it */
             continue;
         db_trigger_sql(&sql, t, t->table);
         SCOPED(xfree) char *charset = xstrdup(db_trigger_charset(t, sql.p));
@@ -152,7 +144,7 @@ static int add_triggers(struct writing *w, const struct db_tables *tables, struc
     return 0;
 }
 
-int definitions_write(struct db *db, const char *schema, const struct db_tables *tables,
+int definitions_write(struct db *db, const char *schema, const struct db_tables *tables, bool wait,
                       struct buf *b, char hash[17], struct err *e)
 {
     /* A package comes before its body, because dropping the package also drops the body. */
@@ -162,7 +154,7 @@ int definitions_write(struct db *db, const char *schema, const struct db_tables 
     struct writing w = {.db = db, .schema = schema, .hash = TEXT_HASH};
     int rc = pick_delimiter(w.delimiter, e);
     for (size_t i = 0; i < sizeof order / sizeof *order && rc == 0; i++)
-        rc = order[i] == DEFINITION_TRIGGER ? add_triggers(&w, tables, e)
+        rc = order[i] == DEFINITION_TRIGGER ? add_triggers(&w, tables, wait, e)
                                             : add_kind(&w, order[i], e);
     snprintf(hash, 17, "%016" PRIx64, w.hash);
     if (rc == 0 && w.all.len) {

@@ -638,6 +638,12 @@ bool db_unanswered(const struct err *e)
     return e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED;
 }
 
+bool db_in_vain(const struct err *e)
+{
+    static const int nums[] = {1037 /* out of memory */, 1038, 1041, DB_INTERRUPTED, 0};
+    return err_among(e, nums) || db_unanswered(e) || db_lock_busy(e);
+}
+
 bool db_table_missing(const struct err *e)
 {
     return e->num == DB_NO_TABLE || e->num == DB_NO_SCHEMA;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mysql/account.h"
+#include "mysql/only_table.h"
 #include "sql/literal.h"
 
 #define EVENT_ZONE 2      /* column of SHOW CREATE EVENT */
@@ -137,13 +138,13 @@ void db_definition_free(struct db_definition *d)
 
 /* Reads the original bodies. MySQL's information_schema garbles names with a backtick: `a``b`
  * becomes `aa`bb`. */
-static int original_bodies(struct db *db, const char *schema, struct db_triggers *out,
+static int original_bodies(struct db *db, const char *schema, size_t from, struct db_triggers *out,
                            struct err *e)
 {
-    if (db_is_mariadb(db) || out->count == 0)
+    if (db_is_mariadb(db) || out->count == from)
         return 0;
     int rc = db_exec(db, "SET SESSION character_set_results=utf8mb4", e);
-    for (size_t i = 0; i < out->count && rc == 0; i++) {
+    for (size_t i = from; i < out->count && rc == 0; i++) {
         struct db_trigger *t = &out->list[i];
         struct db_rows *r =
             db_select_with(db, "ntC*", "SHOW CREATE TRIGGER ??.??", DB_ARGS(schema, t->name), e);
@@ -168,16 +169,25 @@ static int original_bodies(struct db *db, const char *schema, struct db_triggers
     return rc;
 }
 
-int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e)
+static void triggers_cut(struct db_triggers *t, size_t count)
 {
-    *out = (struct db_triggers){0};
+    if (t->count > count)
+        free_texts(t->list + count, (t->count - count) * sizeof *t->list);
+    t->count = count;
+}
+
+/* Adds the triggers of the schema that meet the condition " AND …", or none on error. */
+static int triggers_add(struct db *db, const char *schema, const char *where,
+                        struct db_triggers *out, struct err *e)
+{
+    size_t before = out->count;
     struct db_rows *r = db_select_with(
         db, "nnwwCTTWW",
         "SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE, EVENT_MANIPULATION, ACTION_TIMING, "
         "ACTION_STATEMENT, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION "
-        "FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=? ORDER BY "
+        "FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=?$ ORDER BY "
         "EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER",
-        DB_ARGS(schema), e);
+        DB_ARGS(schema, where), e);
     int rc;
     while ((rc = db_next(r, e)) == 1) {
         out->list = xgrow(out->list, out->count, sizeof *out->list);
@@ -194,7 +204,33 @@ int db_triggers(struct db *db, const char *schema, struct db_triggers *out, stru
         };
     }
     db_rows_end(r);
-    rc = rc < 0 ? rc : original_bodies(db, schema, out, e);
+    rc = rc < 0 ? rc : original_bodies(db, schema, before, out, e);
+    if (rc < 0)
+        triggers_cut(out, before);
+    return rc;
+}
+
+int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e)
+{
+    *out = (struct db_triggers){0};
+    int rc = triggers_add(db, schema, "", out, e);
+    if (rc < 0)
+        db_triggers_free(out);
+    return rc;
+}
+
+int db_table_triggers(struct db *db, const char *schema, const char *table, bool wait,
+                      struct db_triggers *out, struct err *e)
+{
+    SCOPED(buf_free) struct buf of = {0}, settled = {0};
+    sql_fill(&of, " AND EVENT_OBJECT_TABLE=?", DB_ARGS(table));
+    /* The server opens all tables of a statement before it reads rows, and keeps their definitions
+     * until the end of the statement. */
+    sql_fill(&settled, "$ AND " DB_ONLY("??.??"), DB_ARGS(of.p, schema, table));
+    int rc = triggers_add(db, schema, wait ? settled.p : of.p, out, e);
+    /* A restore also replaces a table that the server cannot open. */
+    if (rc < 0 && wait && !db_in_vain(e))
+        rc = triggers_add(db, schema, of.p, out, e);
     if (rc < 0)
         db_triggers_free(out);
     return rc;
@@ -202,7 +238,7 @@ int db_triggers(struct db *db, const char *schema, struct db_triggers *out, stru
 
 void db_triggers_free(struct db_triggers *t)
 {
-    free_texts(t->list, t->count * sizeof *t->list);
+    triggers_cut(t, 0);
     free(t->list);
     *t = (struct db_triggers){0};
 }

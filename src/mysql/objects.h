@@ -34,8 +34,14 @@ struct db_triggers {
     struct db_trigger *list;
     size_t count;
 };
-/* Lists the triggers in the order in which they fire. */
+/* Lists the triggers in the order in which they fire. The list may lack those of a table that is
+ * being altered, because information_schema waits for no definition (schema.h). */
 int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e);
+/* Adds the triggers of one table to `out`. With `wait`, none is missing, because an ALTER TABLE is
+ * waited for; without it as in db_triggers(), for a table that is locked by another session of this
+ * program. Frees `out` on error. */
+int db_table_triggers(struct db *db, const char *schema, const char *table, bool wait,
+                      struct db_triggers *out, struct err *e);
 void db_triggers_free(struct db_triggers *t);
 /* Appends "CREATE DEFINER=… TRIGGER `name` … ON `table` …", without a schema. */
 void db_trigger_sql(struct buf *b, const struct db_trigger *t, const char *table);

@@ -5,34 +5,43 @@
 #include "base/file.h"
 #include "mysql/account.h"
 #include "mysql/job.h"
+#include "restore/blocked.h"
 #include "restore/plan.h"
 #include "restore/redefined.h"
 #include "restore/rename.h"
 #include "restore/running.h"
 #include "sql/literal.h"
 
+#define READ_TRIES 3
+
 static int triggers_drop(struct db *db, const char *name, struct err *e)
 {
     return db_exec_with(db, "DROP TRIGGER IF EXISTS ??", DB_ARGS(name), e);
 }
 
+static int triggers_read(struct restore *r, struct db_triggers *out, struct err *e)
+{
+    bool wait = !restore_is(r)->passing; /* a drill replaces nothing, so it can miss a trigger */
+    for (size_t i = 0; i < r->plan.count; i++) {
+        const struct target *t = &r->plan.list[i];
+        progress_at(r->job->progress, 0, 0);
+        /* Reads those of the world, because the copies that a drill makes have none. */
+        if (target_replaces(t) &&
+            db_table_triggers(r->db, r->job->cfg->schema, t->name, wait, out, e) < 0)
+            return err_step(e, "reading the triggers of table %s", t->name);
+    }
+    return 0;
+}
+
 int triggers_replaced(struct restore *r, struct db_triggers *out, struct err *e)
 {
-    size_t n = 0;
-    /* Reads the triggers of the world, because the copies that a drill makes have none. */
-    if (db_triggers(r->db, r->job->cfg->schema, out, e) < 0)
-        return -1;
-    SCOPED(db_triggers_free) struct db_triggers others = {
-        xcalloc(out->count + 1, sizeof *others.list), 0};
-    for (size_t i = 0; i < out->count; i++) {
-        const struct target *t = plan_find(&r->plan, out->list[i].table);
-        if (t && target_replaces(t))
-            out->list[n++] = out->list[i];
-        else
-            others.list[others.count++] = out->list[i];
-    }
-    out->count = n;
-    return 0;
+    struct blocked waits = blocked_begin(r, READ_TRIES);
+    int rc;
+    do {
+        blocked_try(&waits);
+        rc = triggers_read(r, out, e);
+    } while (rc < 0 && blocked_again(&waits, e));
+    return rc;
 }
 
 /* Sets a hint for a missing privilege. The server names only the first one that it missed. */

@@ -13,7 +13,7 @@ import pytest
 from wk.crash import go_on, stopped
 from wk.keeper import BINARY, DONE, FAILED, USER, built
 from wk.relay import Relay
-from wk.server import MYSQL, stock_restore
+from wk.server import MYSQL, repeating, stock_restore
 from wk.util import PATIENCE, ident, wait_for
 from wk.watch import Beside, Lateness
 
@@ -225,6 +225,25 @@ def test_a_table_that_is_hidden_while_the_tables_are_listed(make_world, make_kee
     world.sql("DROP TABLE a")
     dump = keeper.dump()  # a dropped table prevents no dump
     assert (rows_in(dump["path"], "a"), rows_in(dump["path"], "b")) == ({}, {2: "2"})
+
+
+@pytest.mark.each_server
+def test_a_trigger_of_a_table_that_is_altered_all_the_time(make_world, make_keeper):
+    """ALTER TABLE hides the triggers of its table for a moment. Each dump has them, and the game's rows change meanwhile."""
+    world = make_world("empty")
+    world.sql("CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, n INT) ENGINE=MEMORY",
+              "CREATE TRIGGER told BEFORE INSERT ON a FOR EACH ROW SET NEW.n=4711")
+    keeper = make_keeper(world, {"dump": {"method": "copy"}}).init()
+    with repeating(world, "ALTER TABLE a FORCE") as altered, \
+            repeating(world, "INSERT INTO a (n) VALUES (1)", "DELETE FROM a") as changed:
+        dumps = [keeper.run("--dump", "--json", "--force") for _ in range(20)]
+    assert len(altered) > 20 and len(changed) > 20
+    assert not [done for done in dumps if done.rc != DONE and '"class":"changed"' not in done.out]
+    kept = keeper.dumps()
+    for dump in kept:
+        with gzip.open(keeper.path(dump), "rt", errors="replace") as f:
+            assert "SET NEW.n=4711" in f.read(), dump
+    assert kept, dumps
 
 
 @pytest.mark.parametrize("point", ["dump.listed#1", "dump.scanned#1", "dump.locked#1"])

@@ -1,9 +1,9 @@
 """Tests of the RENAME that swaps a world in: its time limit, and what follows a lost answer."""
 import pytest
 from wk.crash import go_on, stopped
-from wk.keeper import USER
+from wk.keeper import DONE, USER
 from wk.relay import Wire
-from wk.server import begin_odd
+from wk.server import begin_odd, repeating
 from wk.util import wait_for
 from wk.watch import Lateness
 
@@ -128,3 +128,18 @@ def test_many_tables_and_a_slow_server(make_world, make_keeper, victim):
         assert keeper.stop() == 0
     finally:
         line.stop()
+
+
+@pytest.mark.each_server
+def test_a_trigger_of_a_table_that_is_altered_during_restores(make_world, make_keeper):
+    """ALTER TABLE hides the triggers of its table for a moment. A restore that is refused because of a trigger is not made
+    without it because the triggers were read at such a moment."""
+    world = make_world("empty")
+    world.sql("CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, n INT) ENGINE=MEMORY", "INSERT INTO a VALUES (1,1)")
+    keeper = make_keeper(world).init()
+    dump = keeper.dump()
+    world.sql("CREATE TRIGGER told BEFORE INSERT ON a FOR EACH ROW SET NEW.n=4711")
+    with repeating(world, "ALTER TABLE a FORCE"):
+        done = [keeper.run("--restore=" + dump["name"], "--force", "--json") for _ in range(24)]
+    assert any("this account cannot create trigger told" in one.out for one in done), done
+    assert not any(one.rc == DONE for one in done) and world.sql("SHOW TRIGGERS"), done

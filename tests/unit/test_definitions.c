@@ -19,7 +19,7 @@ static int written(unsigned num, struct buf *out, struct err *e)
     script("ROUTINE_TYPE='FUNCTION'", "f");
     script_error("SHOW CREATE FUNCTION", num);
     char hash[17];
-    int rc = definitions_write(db, "w", &none, out, hash, e);
+    int rc = definitions_write(db, "w", &none, true, out, hash, e);
     db_close(db);
     return rc;
 }

@@ -339,6 +339,7 @@ static void test_looks_beside_an_alter(void **state)
         {"", "", 0, 5, 1, 0},
         {"", "", 1146, 1, 1, 0},
         {"", "", 1205, 1, 0, -1},
+        {"", "", 1317, 1, 0, -1}, /* a KILL says nothing about the table */
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct err e = {0};
@@ -353,6 +354,37 @@ static void test_looks_beside_an_alter(void **state)
         assert_int_equal(tables(db, &e), cases[i].rc);
         assert_int_equal(asked("FROM information_schema.TABLES WHERE"), cases[i].looks);
         assert_int_equal(asked("FROM information_schema.STATISTICS WHERE"), cases[i].looks_at_keys);
+        db_close(db);
+    }
+}
+
+/* The triggers of a table are read while the server keeps its definition, and without that only if
+ * the table cannot be opened. */
+static void test_triggers_of_a_table(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned why; /* what the server says to a SELECT from the table */
+        bool wait;
+        int rc;
+        unsigned looks;
+    } cases[] = {{0, true, 0, 1},     {0, false, 0, 1},          {1146, true, 0, 2},
+                 {1176, true, 0, 2},  {1205, true, -1, 1},       {1317, true, -1, 1},
+                 {1205, false, 0, 1}, {SCRIPT_LOST, true, -1, 1}};
+    static const char row[] = "t1\tbag\tINSERT\tAFTER\tSET @a=1\tann@%\t\tutf8mb4\tutf8mb4_bin";
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct err e = {0};
+        SCOPED(db_triggers_free) struct db_triggers t = {0};
+        script_reset();
+        server(true);
+        script("WHERE TRIGGER_SCHEMA='game' AND EVENT_OBJECT_TABLE='bag' ORDER", row);
+        script("AND EVENT_OBJECT_TABLE='bag' AND 0=(SELECT", row);
+        if (cases[i].why)
+            script_error("AND EVENT_OBJECT_TABLE='bag' AND 0=(SELECT", cases[i].why);
+        struct db *db = script_open();
+        assert_int_equal(db_table_triggers(db, "game", "bag", cases[i].wait, &t, &e), cases[i].rc);
+        assert_int_equal(asked("FROM information_schema.TRIGGERS"), cases[i].looks);
+        assert_int_equal(t.count, cases[i].rc == 0);
         db_close(db);
     }
 }
@@ -491,6 +523,7 @@ int main(void)
         cmocka_unit_test(test_one),
         cmocka_unit_test(test_each_statement),
         cmocka_unit_test(test_looks_beside_an_alter),
+        cmocka_unit_test(test_triggers_of_a_table),
         cmocka_unit_test(test_place_in_the_log),
         cmocka_unit_test(test_long_gtid),
         cmocka_unit_test(test_numbers),

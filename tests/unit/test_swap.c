@@ -25,7 +25,7 @@
 #define NEW_NONCE "0123456789abcdef0123456789abcdef"
 #define OLD_NONCE "fedcba9876543210fedcba9876543210"
 #define SENTINEL "SELECT nonce, generation, dump FROM `game`.`worldkeeper`"
-#define TRIGGERS "FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA='game' ORDER BY"
+#define TRIGGERS "FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA='game'"
 #define ALL_TABLES "ENGINE IS NOT NULL ORDER BY BINARY TABLE_NAME"
 #define OWN_TABLES "= 'worldkeeper_tmp_' ORDER BY BINARY TABLE_NAME"
 #define NOTED "TABLE_COMMENT='worldkeeper swap"

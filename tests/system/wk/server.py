@@ -3,6 +3,7 @@ scripts/servers.sh; default: mariadb)."""
 import contextlib
 import fcntl
 import functools
+import itertools
 import os
 import pwd
 import re
@@ -10,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections import namedtuple
 
@@ -373,6 +375,29 @@ def fits(value, wanted):
     if isinstance(wanted, str) and "%" in wanted:
         return value is not None and re.fullmatch(".*".join(map(re.escape, wanted.split("%"))), value, re.S) is not None
     return value in wanted if isinstance(wanted, (set, frozenset)) else value == wanted
+
+
+@contextlib.contextmanager
+def repeating(world, *statements):
+    """Executes the statements in a loop, and yields a list that grows with each. One that loses a deadlock is passed over."""
+    over, done = threading.Event(), []
+
+    def repeat():
+        with contextlib.closing(world.server.admin(world.schema)) as session:
+            for statement in itertools.takewhile(lambda _: not over.is_set(), itertools.cycle(statements)):
+                try:
+                    session.cursor().execute(statement)
+                    done.append(statement)
+                except pymysql.err.OperationalError as e:
+                    if e.args[0] != 1213:
+                        raise
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield done
+    finally:
+        over.set()
+        thread.join()
 
 
 def begin_odd(server, user="root"):
