@@ -179,15 +179,16 @@ struct fuzzy *fuzzy_scan(const struct job *job, struct db *db, const struct db_t
     *f = (struct fuzzy){.job = job, .tables = tables, .copied = copied, .fd = spool_open(job, e)};
     f->parts = xcalloc(tables->count + 1, sizeof *f->parts);
     f->schema = f->fd < 0 ? NULL : db_schema_name(db, job->cfg->schema, e);
-    int rc = f->schema ? db_scan_facts(db, f->schema, &facts, e) : -1;
+    /* An ALTER TABLE that hides facts is logged after them, so the position comes first. */
+    int rc = f->schema && fuzzy_position(db, &f->start, e) == 0
+                 ? db_scan_facts(db, f->schema, &facts, e)
+                 : -1;
     /* The tables were listed again after the scan was allowed, and the scan uses this list, so
      * it is checked again. */
     SCOPED(xfree) char *why = rc == 0 ? fuzzy_refusal(tables, &facts) : NULL;
     if (why)
         rc = err_set(e, ERR_CHANGED, 0, "%s", why);
-    rc = rc == 0 && fuzzy_position(db, &f->start, e) == 0 && read_counters(f, db, e) == 0
-             ? scan_tables(f, db, &facts, e)
-             : -1;
+    rc = rc == 0 && read_counters(f, db, e) == 0 ? scan_tables(f, db, &facts, e) : -1;
     *start = f->start;
     *wait_ms = (f->longest_us + 999) / 1000;
     if (rc == 0)

@@ -122,15 +122,12 @@ static int none_is_hidden(const struct snapshot *s, struct err *e)
         bool own = world_own(c, name);
         SCOPED(db_tables_free) struct db_tables now = {0};
         if ((strcasecmp(s->newest->tables[i].engine, "MEMORY") != 0 && !own && !c->dump_all) ||
-            db_table_find(&s->listed, name) || db_sentinel_lease(c->sentinel, name))
+            db_sentinel_lease(c->sentinel, name))
             continue;
-        int there = db_table_await(s->db, c->schema, name, e);
-        if (there < 0 || (there == 1 && db_table_named(s->db, c->schema, name, &now, e) < 0))
+        int hidden = db_table_hidden(s->db, c->schema, &s->listed, name, &now, e);
+        if (hidden < 0)
             return -1;
-        /* a server with case-insensitive names may list the table with other letter cases */
-        const struct db_table *t = now.count ? &now.list[0] : NULL;
-        if (t && !db_table_find(&s->listed, t->name) &&
-            (t->memory || c->dump_all || (own && t->transactional)))
+        if (hidden && (now.list[0].memory || c->dump_all || (own && now.list[0].transactional)))
             return err_set(e, ERR_CHANGED, 0, "table %s was altered while the dump began", name);
     }
     return 0;

@@ -251,24 +251,14 @@ static void keep_unread(struct follower *f, struct db_tables *before, struct db_
     db_tables_sort(now);
 }
 
-/* Returns 1 if the server has the table, 0 if not, and -1 on error. Waits for an ALTER TABLE or a
- * CREATE TABLE to end. A table that another session has locked exists. */
-static int follow_await(struct follower *f, const char *table, struct err *e)
-{
-    int there = db_table_await(f->db, f->schema, table, e);
-    if (there >= 0 || !db_lock_busy(e))
-        return there;
-    err_clear(e);
-    return 1;
-}
-
 /* Sets f->newcomers_by to a position in the log after the CREATE TABLE of each newcomer. The server
  * may show a new table before it logs its creation, and lets others read it only afterwards. */
 static int place_newcomers(struct follower *f, struct err *e)
 {
     for (size_t i = 0; i < f->newcomers.count; i++)
-        if (follow_await(f, f->newcomers.list[i], e) < 0)
+        if (db_table_await(f->db, f->schema, f->newcomers.list[i], e) < 0 && !db_lock_busy(e))
             return -1;
+    err_clear(e);
     db_binlog_pos(f->db, &f->newcomers_by);
     return 0;
 }
@@ -306,14 +296,6 @@ static int follow_list_tables(struct follower *f, struct err *e)
     return more ? place_newcomers(f, e) : 0;
 }
 
-static bool is_listed(const struct db_tables *tables, const char *name)
-{
-    bool found = db_table_find(tables, name);
-    for (size_t i = 0; !found && tables->any_case && i < tables->count; i++)
-        found = statement_same_name(tables->list[i].name, name);
-    return found;
-}
-
 /* Lists the tables for the first time. If the list lacks a table of the newest dump that the server
  * has, an ALTER TABLE had hidden it, and the tables are listed again. */
 static int list_first(struct follower *f, const struct manifest *newest, struct err *e)
@@ -322,10 +304,15 @@ static int list_first(struct follower *f, const struct manifest *newest, struct 
     fault_point("journal.listed");
     for (size_t i = 0; newest && rc == 0 && i < newest->table_count; i++) {
         const struct manifest_table *t = &newest->tables[i];
-        if (strcasecmp(t->engine, "MEMORY") != 0 || is_listed(&f->tables, t->name))
+        SCOPED(db_tables_free) struct db_tables now = {0};
+        if (strcasecmp(t->engine, "MEMORY") != 0)
             continue;
-        int there = follow_await(f, t->name, e);
-        rc = there == 1 ? follow_list_tables(f, e) : there;
+        int hidden = db_table_hidden(f->db, f->schema, &f->tables, t->name, &now, e);
+        bool again = hidden < 0 ? db_lock_busy(e) : hidden && now.list[0].memory;
+        if (again)
+            rc = follow_list_tables(f, e);
+        else if (hidden < 0)
+            rc = -1;
     }
     return rc;
 }

@@ -135,7 +135,7 @@ static int schema_touch(struct db *db, const char *schema, const char *table, st
     struct err why;
     free(db_one_with(db, "SELECT 1 FROM ??.?? " DB_ONLY_TABLE " LIMIT 0", DB_ARGS(schema, table),
                      &why));
-    if (db_lock_busy(&why) || db_unanswered(&why))
+    if (db_in_vain(&why))
         return err_pass(e, &why);
     return why.cls == ERR_NONE;
 }
@@ -252,6 +252,17 @@ int db_table_named(struct db *db, const char *schema, const char *table, struct 
     buf_adds(&w, "TABLE_NAME=");
     sql_string(&w, table, strlen(table));
     return tables_where(db, schema, w.p, w.p, out, e);
+}
+
+int db_table_hidden(struct db *db, const char *schema, const struct db_tables *listed,
+                    const char *name, struct db_tables *now, struct err *e)
+{
+    *now = (struct db_tables){0};
+    int there = db_table_find(listed, name) ? 0 : db_table_await(db, schema, name, e);
+    if (there <= 0 || db_table_named(db, schema, name, now, e) < 0)
+        return there <= 0 ? there : -1;
+    /* A server with case-insensitive names may list the table with other letter cases. */
+    return now->count > 0 && !db_table_find(listed, now->list[0].name);
 }
 
 int db_tuple_place(const struct db_table *t, const char *column)

@@ -81,14 +81,18 @@ int db_own_tables(struct db *db, const char *schema, struct db_tables *out, stru
 int db_table_named(struct db *db, const char *schema, const char *table, struct db_tables *out,
                    struct err *e);
 /* Waits up to a second until no session changes the definition of the table. Returns 1 if the table
- * can be read then, 0 if it cannot, and -1 if another session has locked it (db_lock_busy()) or the
- * server does not answer. Not under LOCK TABLES.
+ * can be read then, 0 if it cannot, and -1 if this cannot be found out, for example because another
+ * session has locked the table (db_lock_busy()). Not under LOCK TABLES.
  * information_schema does not wait: while ALTER TABLE replaces the old definition of a table by the
  * new one, it shows for a moment no table, no columns and no keys of that name. db_tables() and
  * db_table_keys() repeat a reading that lacks the columns or the keys of a listed table. They
- * cannot notice that a table is missing from the list: a caller that knows its name asks this
- * function. */
+ * cannot notice that a table is missing from the list: a caller that knows its name asks
+ * db_table_hidden(). */
 int db_table_await(struct db *db, const char *schema, const char *table, struct err *e);
+/* Returns 1 and sets `now` if the server has a table of this name that is not in the list, else 0.
+ * Errors as in db_table_await(). Free `now` with db_tables_free(). */
+int db_table_hidden(struct db *db, const char *schema, const struct db_tables *listed,
+                    const char *name, struct db_tables *now, struct err *e);
 /* Sets the primary keys of these tables, and whether names are case-insensitive. A key with a
  * generated column does not count, because tuples lack that column. */
 int db_table_keys(struct db *db, const char *schema, struct db_tables *tables, struct err *e);

@@ -8,6 +8,7 @@
 #include "mysql/sentinel.h"
 #include "mysql/world_tables.h"
 #include "sql/literal.h"
+#include "store/catalog.h"
 
 #define PATIENCE_MS 10000
 
@@ -18,14 +19,39 @@ static void aside_name(const struct set_aside *s, char out[64], size_t i)
     snprintf(out, 64, ASIDE "%06zu", s->before + i);
 }
 
+/* Lists the tables of the world. If an ALTER TABLE has hidden a table of the newest dump, they are
+ * listed again: the game would go on writing to a table that is not set aside. */
+static int set_aside_read(struct set_aside *s, struct err *e)
+{
+    const struct config *c = s->job->cfg;
+    SCOPED(catalog_free) struct catalog dumps = {0};
+    struct err ignored;
+    (void)catalog_load(s->job->dirfd, c->name, &dumps, &ignored); /* no dump: no names are known */
+    const struct catalog_entry *newest = catalog_newest(&dumps, 0);
+    if (world_tables(s->db, c, c->schema, &s->tables, e) < 0)
+        return -1;
+    fault_point("aside.listed");
+    for (size_t i = 0; newest && i < newest->m.table_count; i++) {
+        SCOPED(db_tables_free) struct db_tables now = {0};
+        int hidden =
+            db_table_hidden(s->db, c->schema, &s->tables, newest->m.tables[i].name, &now, e);
+        if (hidden == 1 && now.list[0].memory) {
+            db_tables_free(&s->tables);
+            hidden = world_tables(s->db, c, c->schema, &s->tables, e);
+        }
+        if (hidden < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* Lists the game's MEMORY tables, and counts those that were set aside before. */
 static int set_aside_list(struct set_aside *s, struct err *e)
 {
     const struct config *c = s->job->cfg;
     SCOPED(db_tables_free) struct db_tables own = {0};
     size_t kept = 0;
-    if (db_own_tables(s->db, c->schema, &own, e) < 0 ||
-        world_tables(s->db, c, c->schema, &s->tables, e) < 0)
+    if (db_own_tables(s->db, c->schema, &own, e) < 0 || set_aside_read(s, e) < 0)
         return -1;
     for (size_t i = 0; i < own.count; i++)
         s->before += text_starts(own.list[i].name, ASIDE);

@@ -1,6 +1,8 @@
 """Tests of a second machine that takes a world over: what it has, which machine may continue, and what is lost."""
 import contextlib
 import glob
+import gzip
+import itertools
 import json
 import os
 import shutil
@@ -18,7 +20,7 @@ from wk.follow import LOG, ONE_DUMP, dump_and_follow, following, kill_follower
 from wk.keeper import BINARY, DONE, FAILED, HELD, NOTHING, REFUSED, ROOT, USAGE, precise
 from wk.segments import Segments
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program, secret_file
-from wk.util import PATIENCE, wait_for
+from wk.util import PATIENCE, ident, wait_for
 
 pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test"),
               pytest.mark.either_server]
@@ -340,6 +342,27 @@ def test_killed_anywhere_and_said_again(make_pair, tmp):
     two.wait_state("STANDBY")
     two.stop()
     two.start("STANDBY")
+
+
+def test_a_table_that_is_hidden_at_a_demotion(make_world, make_followed, store):
+    """ALTER TABLE hides its table from the list of tables for a moment; here the table is in another schema instead. A
+    demotion does not leave it to the game."""
+    one = make_followed(settings=store)
+    one.world.sql("CREATE TABLE a (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO a VALUES (4711)")
+    one.dump()
+    other = make_world("empty", on=one.server)
+    hide, show = (f"RENAME TABLE {x}.a TO {y}.a" for x, y in itertools.permutations(map(ident, (one.world.schema, other.schema))))
+    one.world.sql(hide)
+    demotion = one.popen("--demote", "--force", "--json", fault="aside.listed=stop")
+    at_work = wait_stopped(one, "aside.listed")
+    one.world.sql(show)
+    go_on(at_work)
+    done = one.finish(demotion)
+    assert done.rc == DONE, done
+    tables = [name for (name,) in one.world.sql("SHOW TABLES")]
+    assert "a" not in tables, tables
+    with gzip.open(os.path.join(one.dumps_dir, done.result["conflict_file"]), "rt") as f:
+        assert "(4711)" in f.read()
 
 
 @pytest.mark.slow
