@@ -2,8 +2,8 @@
 """Runs the long campaigns and writes what they found to tests/REPORT.md and tests/report.json.
 
 A campaign runs in slices, in turn with the others, until it has done what it is to do on the current commit. The counts
-are kept in build/report, so a run can be ended and started again. Earlier commits keep their own rows in the report: a
-count is never carried over to another commit.
+are kept in build/report, so a run can be ended and started again. Earlier commits keep their own rows in the report. The
+sums over commits name the oldest of these, and how much of the program has changed since.
 
   tests/report.py                        all campaigns, until each is done
   tests/report.py --seconds 3600 kills   only the named ones, for an hour
@@ -162,7 +162,7 @@ class Results:
 
 
 def run_slice(campaign, at, results):
-    seed = 1000 * (results.row(campaign, at)["slices"] + 1)
+    seed = 1000 * (sum(row["slices"] for row in results.all[campaign.name].values()) + 1)  # no other commit had it
     command = campaign.command.format(seed=seed)
     log = STATE / f"{campaign.name}.log"
     STATE.mkdir(parents=True, exist_ok=True)
@@ -176,6 +176,48 @@ def run_slice(campaign, at, results):
     print(f"{campaign.name}: {counts}" + (f", FAILED, see {log}" if failure else ""), flush=True)
 
 
+def summed(campaign, rows):
+    """Returns (commits, counts) of the rows since the last failure. `rows` are (commit, row), the oldest first."""
+    commits, counts = [], {}
+    for at, row in rows:
+        if row["failures"]:
+            commits, counts = [], {}
+            continue
+        commits.append(at)
+        for name in campaign.counts:
+            counts[name] = round(counts.get(name, 0) + row["counts"].get(name, 0), 1)
+    return commits, counts
+
+
+def committed(at):
+    """Returns when the commit was made, in seconds; 0 if it is not known here."""
+    done = subprocess.run(["git", "show", "-s", "--format=%ct", at.partition("-")[0]], cwd=TOP, capture_output=True, text=True,
+                          check=False)
+    return int(done.stdout or 0)
+
+
+def changed_lines(since):
+    """Returns the number of lines of src that differ from that commit, or "unknown"."""
+    done = subprocess.run(["git", "diff", "--numstat", since, "--", "src"], cwd=TOP, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return "unknown"
+    return f"{sum(int(n) for line in done.stdout.splitlines() for n in line.split()[:2] if n.isdigit()):,}"
+
+
+def sums(rows):
+    """Returns the table of the campaigns that ran on several commits, without those that are done at once."""
+    lines = ["", "Sums over the commits since a campaign last failed:", "",
+             "| campaign | commits | oldest | lines of `src` changed since | counts | goal | result |", "|---|---|---|---|---|---|---|"]
+    for campaign in campaigns():
+        commits, counts = summed(campaign, [(at, row) for of, at, row in rows if of.name == campaign.name])
+        if campaign.once or len(commits) < 2:
+            continue
+        reached = counts[campaign.wanted[0]] >= campaign.wanted[1]
+        lines.append(f"| {campaign.name} | {len(commits)} | {commits[0]} | {changed_lines(commits[0].partition('-')[0])} | {words(counts)} | "
+                     f"{campaign.wanted[1]:,} {campaign.wanted[0]} | {'passed' if reached else 'passed, not at its goal yet'} |")
+    return lines if len(lines) > 5 else []
+
+
 def words(counts):
     return ", ".join(f"{n:,} {name}" if "percent" not in name else f"{n} % {name.replace(', percent', '')}"
                      for name, n in counts.items())
@@ -183,7 +225,7 @@ def words(counts):
 
 def report(results):
     rows = [(campaign, at, row) for campaign in campaigns() for at, row in
-            sorted(results.all.get(campaign.name, {}).items(), key=lambda item: item[1]["date"] or "") if row["slices"]]
+            sorted(results.all.get(campaign.name, {}).items(), key=lambda item: committed(item[0])) if row["slices"]]
     machines = []
     for _, _, row in rows:
         if row["machine"] not in machines:
@@ -197,6 +239,7 @@ def report(results):
         result = "; ".join(row["failures"]) or ("passed" if results.done(campaign, at) else "passed, not at its goal yet")
         lines.append(f"| {campaign.name}: {campaign.title} | {at} | {row['date']} | {row['seconds'] / 60:.0f} min | "
                      f"{machines.index(row['machine']) + 1} | {words(row['counts'])} | {goal} | {result} |")
+    lines += sums(rows)
     for n, one in enumerate(machines, 1):
         lines += ["", f"On {n}: " + ", ".join(f"{name} {value}" for name, value in one.items()) + "."]
     lines += ["", "| campaign | command of one slice |", "|---|---|",

@@ -57,6 +57,16 @@ def test_the_report_is_what_its_data_say():
                        for line in text.splitlines()), (name, at)
 
 
+def test_sums_begin_after_a_failure():
+    def row(kills, *failures):
+        return {"counts": {"kills": kills, "changes": 10 * kills}, "failures": list(failures)}
+    campaign = CAMPAIGNS["kills-mysql"]
+    rows = [("a", row(50)), ("b", row(60, "exit status 2")), ("c", row(70)), ("d", row(80))]
+    assert report.summed(campaign, rows) == (["c", "d"], {"kills": 150, "changes": 1500})
+    assert report.summed(campaign, rows[:2]) == ([], {})
+    assert report.summed(campaign, rows[:1]) == (["a"], {"kills": 50, "changes": 500})
+
+
 def test_the_report_itself_does_not_change_the_commit(tmp_path, monkeypatch):
     """A campaign counts on the commit, also after another one has written the report; with any other change it does not."""
     monkeypatch.setattr(report, "TOP", tmp_path)
