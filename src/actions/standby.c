@@ -506,20 +506,23 @@ static int newest_stored(const struct action_context *a, struct fetch *f, struct
 }
 
 /* Hashes the schema's code as a dump with the tables of `m` does. It uses a separate connection,
- * because s->db holds table locks, under which it can read nothing else, and waits for none of
- * these. */
+ * because s->db holds table locks, under which it can read nothing else. As the tables are locked,
+ * nobody alters them, so none of their triggers is hidden. */
 static int hash_code(const struct action_context *a, const struct manifest *m, char hash[17],
                      struct err *e)
 {
     SCOPED(buf_free) struct buf text = {0};
+    SCOPED(db_triggers_free) struct db_triggers triggers = {0};
     SCOPED(xfree) struct db_table *list = xcalloc(m->table_count + 1, sizeof *list);
     struct db_tables tables = {.list = list, .count = m->table_count};
     struct db *db = job_open(&a->job, e);
     for (size_t i = 0; i < m->table_count; i++)
         list[i].name = m->tables[m->by_name[i]].name;
-    int rc = !db || db_lock_wait(db, a->cfg->restore_lock_wait, e) < 0
+    int rc = !db || db_lock_wait(db, a->cfg->restore_lock_wait, e) < 0 ||
+                     db_triggers(db, a->cfg->schema, &triggers, e) < 0 ||
+                     db_trigger_bodies(db, a->cfg->schema, &triggers, e) < 0
                  ? -1
-                 : definitions_write(db, a->cfg->schema, &tables, false, &text, hash, e);
+                 : definitions_write(db, a->cfg->schema, &tables, &triggers, &text, hash, e);
     db_close(db);
     return rc < 0 ? err_step(e, "reading views, triggers, routines and events") : 0;
 }

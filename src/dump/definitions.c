@@ -119,33 +119,33 @@ static int add_kind(struct writing *w, enum definition_kind kind, struct err *e)
     return rc;
 }
 
-/* Adds the triggers of the dump's tables, assembled from their parts. SHOW CREATE repeats a trigger
- * as it was typed, with the name of its schema, so such a dump could not be restored to another
- * schema. */
-static int add_triggers(struct writing *w, const struct db_tables *tables, bool wait, struct err *e)
+/* Adds a trigger, assembled from its parts. SHOW CREATE repeats a trigger as it was typed, with the
+ * name of its schema, so such a dump could not be restored to another schema. */
+static void add_trigger(struct writing *w, const struct db_trigger *t)
 {
-    SCOPED(db_triggers_free) struct db_triggers triggers = {0};
-    for (size_t i = 0; i < tables->count; i++)
-        if (db_table_triggers(w->db, w->schema, tables->list[i].name, wait, &triggers, e) < 0)
-            return err_step(e, "reading the triggers of table %s", tables->list[i].name);
-    for (size_t i = 0; i < triggers.count; i++) {
-        const struct db_trigger *t = &triggers.list[i];
-        SCOPED(buf_free) struct buf sql = {0};
-        if (!t->body[0]) /* the account lacks the privilege to read it */
-            continue;
-        db_trigger_sql(&sql, t, t->table);
-        SCOPED(xfree) char *charset = xstrdup(db_trigger_charset(t, sql.p));
-        definitions_add(w, DEFINITION_TRIGGER, t->name,
-                        &(struct db_definition){.sql = sql.p,
-                                                .sql_mode = t->sql_mode,
-                                                .charset = charset,
-                                                .collation = t->collation});
-    }
-    return 0;
+    SCOPED(buf_free) struct buf sql = {0};
+    db_trigger_sql(&sql, t, t->table);
+    SCOPED(xfree) char *charset = xstrdup(db_trigger_charset(t, sql.p));
+    definitions_add(
+        w, DEFINITION_TRIGGER, t->name,
+        &(struct db_definition){
+            .sql = sql.p, .sql_mode = t->sql_mode, .charset = charset, .collation = t->collation});
 }
 
-int definitions_write(struct db *db, const char *schema, const struct db_tables *tables, bool wait,
-                      struct buf *b, char hash[17], struct err *e)
+/* Adds the triggers in an order that does not depend on how they were listed. */
+static void add_triggers(struct writing *w, const struct db_tables *tables,
+                         const struct db_triggers *triggers)
+{
+    for (size_t i = 0; i < tables->count; i++)
+        for (size_t k = 0; k < triggers->count; k++)
+            if (strcmp(triggers->list[k].table, tables->list[i].name) == 0 &&
+                triggers->list[k].body[0]) /* else the account lacks the privilege to read it */
+                add_trigger(w, &triggers->list[k]);
+}
+
+int definitions_write(struct db *db, const char *schema, const struct db_tables *tables,
+                      const struct db_triggers *triggers, struct buf *b, char hash[17],
+                      struct err *e)
 {
     /* A package comes before its body, because dropping the package also drops the body. */
     static const enum definition_kind order[] = {
@@ -154,8 +154,10 @@ int definitions_write(struct db *db, const char *schema, const struct db_tables 
     struct writing w = {.db = db, .schema = schema, .hash = TEXT_HASH};
     int rc = pick_delimiter(w.delimiter, e);
     for (size_t i = 0; i < sizeof order / sizeof *order && rc == 0; i++)
-        rc = order[i] == DEFINITION_TRIGGER ? add_triggers(&w, tables, wait, e)
-                                            : add_kind(&w, order[i], e);
+        if (order[i] == DEFINITION_TRIGGER)
+            add_triggers(&w, tables, triggers);
+        else
+            rc = add_kind(&w, order[i], e);
     snprintf(hash, 17, "%016" PRIx64, w.hash);
     if (rc == 0 && w.all.len) {
         buf_printf(b, "DELIMITER %s\n", w.delimiter);

@@ -224,8 +224,12 @@ static int write_all(struct writing *w, struct err *e)
         if (i != last)
             rc = write_table(w, i, written++, e);
     buf_clear(&b);
-    if (rc < 0 || definitions_write(db, w->job->cfg->schema, t, true, &b, w->m->code_hash, e) < 0 ||
-        writer_write_text(w, &b, e) < 0 ||
+    if (rc == 0)
+        rc = snapshot_triggers(w->snap, e);
+    if (rc == 0)
+        rc = definitions_write(db, w->job->cfg->schema, t, &w->snap->triggers, &b, w->m->code_hash,
+                               e);
+    if (rc < 0 || writer_write_text(w, &b, e) < 0 ||
         (last < t->count && write_table(w, last, written, e) < 0))
         return -1;
     buf_clear(&b);

@@ -308,11 +308,11 @@ static int list_first(struct follower *f, const struct manifest *newest, struct 
         if (strcasecmp(t->engine, "MEMORY") != 0)
             continue;
         int hidden = db_table_hidden(f->db, f->schema, &f->tables, t->name, &now, e);
-        bool again = hidden < 0 ? db_lock_busy(e) : hidden && now.list[0].memory;
-        if (again)
+        if (hidden < 0 && !db_lock_busy(e))
+            return -1;
+        err_clear(e);
+        if (hidden < 0 || (hidden && now.list[0].memory))
             rc = follow_list_tables(f, e);
-        else if (hidden < 0)
-            rc = -1;
     }
     return rc;
 }

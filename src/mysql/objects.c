@@ -9,6 +9,7 @@
 
 #define EVENT_ZONE 2      /* column of SHOW CREATE EVENT */
 #define NO_SUCH_LIST 1109 /* information_schema has no such table */
+#define NO_SUCH_TRIGGER 1360
 
 /* Returns the text of a body. A zero byte is written as `\0`, which means one in a string and
  * nothing in a comment. This changes a string only under NO_BACKSLASH_ESCAPES. */
@@ -136,39 +137,6 @@ void db_definition_free(struct db_definition *d)
 
 /* ---- triggers ---- */
 
-/* Reads the original bodies. MySQL's information_schema garbles names with a backtick: `a``b`
- * becomes `aa`bb`. */
-static int original_bodies(struct db *db, const char *schema, size_t from, struct db_triggers *out,
-                           struct err *e)
-{
-    if (db_is_mariadb(db) || out->count == from)
-        return 0;
-    int rc = db_exec(db, "SET SESSION character_set_results=utf8mb4", e);
-    for (size_t i = from; i < out->count && rc == 0; i++) {
-        struct db_trigger *t = &out->list[i];
-        struct db_rows *r =
-            db_select_with(db, "ntC*", "SHOW CREATE TRIGGER ??.??", DB_ARGS(schema, t->name), e);
-        while ((rc = db_next(r, e)) == 1) {
-            SCOPED(xfree) char *original = dup_code(r, 2);
-            /* Uses the original's body if its head is the expected one. Otherwise the body
-             * remains. */
-            char nothing[] = "";
-            struct db_trigger empty = *t;
-            SCOPED(buf_free) struct buf head = {0};
-            empty.body = nothing;
-            db_trigger_sql(&head, &empty, t->table);
-            if (strncmp(original, head.p, head.len) == 0) {
-                free(t->body);
-                t->body = xstrdup(original + head.len);
-            }
-        }
-        db_rows_end(r);
-    }
-    if (db_exec(db, "SET SESSION character_set_results=binary", rc < 0 ? NULL : e) < 0)
-        rc = -1;
-    return rc;
-}
-
 static void triggers_cut(struct db_triggers *t, size_t count)
 {
     if (t->count > count)
@@ -177,8 +145,8 @@ static void triggers_cut(struct db_triggers *t, size_t count)
 }
 
 /* Adds the triggers of the schema that meet the condition " AND …", or none on error. */
-static int triggers_add(struct db *db, const char *schema, const char *where,
-                        struct db_triggers *out, struct err *e)
+static int triggers_list(struct db *db, const char *schema, const char *where,
+                         struct db_triggers *out, struct err *e)
 {
     size_t before = out->count;
     struct db_rows *r = db_select_with(
@@ -204,7 +172,6 @@ static int triggers_add(struct db *db, const char *schema, const char *where,
         };
     }
     db_rows_end(r);
-    rc = rc < 0 ? rc : original_bodies(db, schema, before, out, e);
     if (rc < 0)
         triggers_cut(out, before);
     return rc;
@@ -213,27 +180,82 @@ static int triggers_add(struct db *db, const char *schema, const char *where,
 int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e)
 {
     *out = (struct db_triggers){0};
-    int rc = triggers_add(db, schema, "", out, e);
+    int rc = triggers_list(db, schema, "", out, e);
     if (rc < 0)
         db_triggers_free(out);
     return rc;
 }
 
-int db_table_triggers(struct db *db, const char *schema, const char *table, bool wait,
-                      struct db_triggers *out, struct err *e)
+int db_table_triggers(struct db *db, const char *schema, const char *table, struct db_triggers *out,
+                      struct err *e)
 {
     SCOPED(buf_free) struct buf of = {0}, settled = {0};
-    sql_fill(&of, " AND EVENT_OBJECT_TABLE=?", DB_ARGS(table));
+    /* MariaDB looks the table up only by the schema of the event. */
+    sql_fill(&of, " AND EVENT_OBJECT_SCHEMA=? AND EVENT_OBJECT_TABLE=?", DB_ARGS(schema, table));
     /* The server opens all tables of a statement before it reads rows, and keeps their definitions
      * until the end of the statement. */
     sql_fill(&settled, "$ AND " DB_ONLY("??.??"), DB_ARGS(of.p, schema, table));
-    int rc = triggers_add(db, schema, wait ? settled.p : of.p, out, e);
-    /* A restore also replaces a table that the server cannot open. */
-    if (rc < 0 && wait && !db_in_vain(e))
-        rc = triggers_add(db, schema, of.p, out, e);
-    if (rc < 0)
-        db_triggers_free(out);
+    int rc = triggers_list(db, schema, settled.p, out, e);
+    if (rc < 0 && !db_in_vain(e)) { /* a restore also replaces a table that cannot be opened */
+        err_clear(e);
+        rc = triggers_list(db, schema, of.p, out, e);
+    }
     return rc;
+}
+
+/* Replaces the body by the one in this SHOW CREATE TRIGGER, if its head is the expected one. */
+static void original_body(struct db_trigger *t, const char *original)
+{
+    char nothing[] = "";
+    struct db_trigger empty = *t;
+    SCOPED(buf_free) struct buf head = {0};
+    empty.body = nothing;
+    db_trigger_sql(&head, &empty, t->table);
+    if (strncmp(original, head.p, head.len) == 0) {
+        free(t->body);
+        t->body = xstrdup(original + head.len);
+    }
+}
+
+/* Returns 1 if the trigger exists, 0 if not, and -1 on error. */
+static int read_body(struct db *db, const char *schema, struct db_trigger *t, struct err *e)
+{
+    int rc;
+    struct db_rows *r =
+        db_select_with(db, "ntC*", "SHOW CREATE TRIGGER ??.??", DB_ARGS(schema, t->name), e);
+    while ((rc = db_next(r, e)) == 1) {
+        SCOPED(xfree) char *original = dup_code(r, 2);
+        original_body(t, original);
+    }
+    db_rows_end(r);
+    if (rc < 0 && e->num == NO_SUCH_TRIGGER) {
+        err_clear(e);
+        return 0;
+    }
+    return rc < 0 ? -1 : 1;
+}
+
+static void triggers_drop_one(struct db_triggers *t, size_t i)
+{
+    free_texts(&t->list[i], sizeof t->list[i]);
+    memmove(&t->list[i], &t->list[i + 1], (--t->count - i) * sizeof *t->list);
+}
+
+int db_trigger_bodies(struct db *db, const char *schema, struct db_triggers *t, struct err *e)
+{
+    struct err ignored;
+    if (db_is_mariadb(db) || t->count == 0)
+        return 0;
+    int rc = db_exec(db, "SET SESSION character_set_results=utf8mb4", e);
+    for (size_t i = 0; i < t->count && rc >= 0;) {
+        rc = read_body(db, schema, &t->list[i], e);
+        if (rc == 0)
+            triggers_drop_one(t, i);
+        i += rc == 1;
+    }
+    if (db_exec(db, "SET SESSION character_set_results=binary", rc < 0 ? &ignored : e) < 0)
+        rc = -1;
+    return rc < 0 ? -1 : 0;
 }
 
 void db_triggers_free(struct db_triggers *t)

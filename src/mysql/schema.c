@@ -140,16 +140,28 @@ static int schema_touch(struct db *db, const char *schema, const char *table, st
     return why.cls == ERR_NONE;
 }
 
+/* Limits the session's lock waits. The server keeps the limit that it had in the variable `was`. */
+static int schema_wait_briefly(struct db *db, const char *was, struct err *e)
+{
+    return db_exec_with(db,
+                        "SET @$=@@SESSION.lock_wait_timeout, SESSION lock_wait_timeout=" AWAIT_WAIT,
+                        DB_ARGS(was), e);
+}
+
+/* Sets the limit that the session had. Returns `rc`, or -1 on error. */
+static int schema_wait_as_before(struct db *db, const char *was, int rc, struct err *e)
+{
+    struct err why;
+    bool back = db_exec_with(db, "SET SESSION lock_wait_timeout=@$", DB_ARGS(was), &why) == 0;
+    return rc < 0 || back ? rc : err_pass(e, &why);
+}
+
 int db_table_await(struct db *db, const char *schema, const char *table, struct err *e)
 {
-    if (db_exec(db,
-                "SET @wk_wait=@@SESSION.lock_wait_timeout, SESSION lock_wait_timeout=" AWAIT_WAIT,
-                e) < 0)
-        return -1;
-    int there = schema_touch(db, schema, table, e);
-    struct err why;
-    bool back = db_exec(db, "SET SESSION lock_wait_timeout=@wk_wait", &why) == 0;
-    return there < 0 || back ? there : err_pass(e, &why);
+    static const char was[] = "wk_wait";
+    return schema_wait_briefly(db, was, e) < 0
+               ? -1
+               : schema_wait_as_before(db, was, schema_touch(db, schema, table, e), e);
 }
 
 /* Returns a listed table without columns, or NULL. ALTER TABLE had removed its old definition when
@@ -257,12 +269,24 @@ int db_table_named(struct db *db, const char *schema, const char *table, struct 
 int db_table_hidden(struct db *db, const char *schema, const struct db_tables *listed,
                     const char *name, struct db_tables *now, struct err *e)
 {
+    static const char was[] = "wk_wait_hidden"; /* another one: the reading may wait, too */
+    SCOPED(buf_free) struct buf settled = {0};
     *now = (struct db_tables){0};
-    int there = db_table_find(listed, name) ? 0 : db_table_await(db, schema, name, e);
-    if (there <= 0 || db_table_named(db, schema, name, now, e) < 0)
-        return there <= 0 ? there : -1;
+    if (db_table_find(listed, name))
+        return 0;
+    if (schema_wait_briefly(db, was, e) < 0)
+        return -1;
+    /* The server opens all tables of a statement before it reads rows, and keeps their definitions
+     * until the end of the statement. */
+    sql_fill(&settled, "TABLE_NAME=? AND " DB_ONLY("??.??"), DB_ARGS(name, schema, name));
+    int rc = tables_where(db, schema, settled.p, settled.p, now, e);
+    if (rc < 0 && !db_in_vain(e)) { /* there is none, or it cannot be opened */
+        err_clear(e);
+        rc = 0;
+    }
     /* A server with case-insensitive names may list the table with other letter cases. */
-    return now->count > 0 && !db_table_find(listed, now->list[0].name);
+    bool hidden = now->count > 0 && !db_table_find(listed, now->list[0].name);
+    return schema_wait_as_before(db, was, rc < 0 ? -1 : hidden, e);
 }
 
 int db_tuple_place(const struct db_table *t, const char *column)

@@ -194,6 +194,12 @@ int merge_table_begin(struct merge *m, const char *name, const char *columns, st
     /* Sentinel, lease and the tables of a restore are not part of the world. */
     if (text_starts(name, DB_OWN_PREFIX) || db_sentinel_own(m->job->cfg->sentinel, name))
         return conflict_table_leave_out(t, "a table of worldkeeper's own"), 0;
+    if (!t->live) {
+        int hidden = db_table_hidden(m->db, m->job->cfg->schema, &m->live, name, &t->hidden, e);
+        if (hidden < 0)
+            return err_step(e, "asking for table %s", name);
+        t->live = hidden ? &t->hidden.list[0] : NULL;
+    }
     if (!t->live)
         return conflict_table_leave_out(t, "the world has no such table"), 0;
     t->ledger = conflict_table_ledger_of(m->job->cfg, name, &made);
@@ -313,16 +319,22 @@ static void keys_free(struct keys *k)
     *k = (struct keys){0};
 }
 
-/* Reads all unique keys, including the primary key, because each may conflict with a row. */
-static int read_keys(struct merge *m, const struct merge_table *t, struct keys *out, struct err *e)
+/* Reads all unique keys, including the primary key, because each may conflict with a row. While
+ * ALTER TABLE replaces a definition, information_schema shows no key; the statement that also opens
+ * the table waits for it. `locked`: this session has locked the table, so that nobody alters it. */
+static int read_keys(struct merge *m, const struct merge_table *t, bool locked, struct keys *out,
+                     struct err *e)
 {
     int got;
     *out = (struct keys){0};
+    SCOPED(buf_free) struct buf settled = {0};
+    if (!locked)
+        sql_fill(&settled, " AND " DB_ONLY("??"), DB_ARGS(t->name));
     struct db_rows *r = db_select_with(
         m->db, "nNU",
         "SELECT INDEX_NAME, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS WHERE "
-        "NON_UNIQUE=0 AND TABLE_SCHEMA=? AND TABLE_NAME=? ORDER BY INDEX_NAME, SEQ_IN_INDEX",
-        DB_ARGS(m->job->cfg->schema, t->name), e);
+        "NON_UNIQUE=0 AND TABLE_SCHEMA=? AND TABLE_NAME=?$ ORDER BY INDEX_NAME, SEQ_IN_INDEX",
+        DB_ARGS(m->job->cfg->schema, t->name, settled.p ? settled.p : ""), e);
     while ((got = db_next(r, e)) == 1) {
         out->list = xgrow(out->list, out->count, sizeof *out->list);
         out->list[out->count++] = (struct key_part){
@@ -671,10 +683,26 @@ static int conflict_table_lock(struct merge *m, const struct merge_table *t, str
                         DB_ARGS(t->name, LEDGER_OWN(t->ledger, "request")), e);
 }
 
+/* Records the rows whose keys are taken, unless the table is left out. */
+static int compare_keys(struct merge *m, struct merge_table *t, bool locked, struct err *e)
+{
+    SCOPED(keys_free) struct keys keys = {0};
+    if (read_keys(m, t, locked, &keys, e) < 0)
+        return -1;
+    /* A key part that is not in the file (a generated column, an expression) cannot be compared. */
+    for (size_t i = 0; i < keys.count && !t->refused; i++) {
+        char text[400];
+        line_set(text, sizeof text, "its unique key %s has columns that are not in the file",
+                 keys.list[i].index);
+        if (picked_index(t, keys.list[i].column) == t->column_count)
+            conflict_table_leave_out(t, text);
+    }
+    return t->refused ? 0 : find_taken(m, t, &keys, e);
+}
+
 /* Locks the table, so that no other session writes between checking keys, inserting, and finding
  * which rows were inserted. If the statement fails halfway, some of them were. */
-static int conflict_table_apply_rows(struct merge *m, struct merge_table *t, const struct keys *k,
-                                     struct err *e)
+static int conflict_table_apply_rows(struct merge *m, struct merge_table *t, struct err *e)
 {
     struct err ignored;
     size_t before = m->numbers.count;
@@ -682,10 +710,10 @@ static int conflict_table_apply_rows(struct merge *m, struct merge_table *t, con
         return -1;
     int rc = db_only_locked(m->db, t->name, e);
     if (rc == 0)
-        rc = find_taken(m, t, k, e);
-    if (rc == 0)
+        rc = compare_keys(m, t, true, e);
+    if (rc == 0 && !t->refused)
         rc = give_numbers(m, t, e);
-    if (rc == 0) {
+    if (rc == 0 && !t->refused) {
         rc = conflict_table_insert_rows(m, t, e);
         if (note_numbers(m, t, rc < 0 ? &ignored : e) < 0)
             rc = -1;
@@ -700,7 +728,6 @@ static int conflict_table_apply_rows(struct merge *m, struct merge_table *t, con
 
 int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
 {
-    SCOPED(keys_free) struct keys keys = {0};
     uint64_t hash = 0, rows = 0;
     if (t->refused || !t->staged)
         return 0;
@@ -710,21 +737,11 @@ int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
     /* The rows must be unchanged after conversion to the table's types. */
     if (rows != t->stage_rows || hash != t->stage_hash)
         return conflict_table_leave_out(t, "its columns changed, and the rows no longer fit"), 0;
-    int rc = read_keys(m, t, &keys, e);
-    /* A key part that is not in the file (a generated column, an expression) cannot be compared. */
-    for (size_t i = 0; i < keys.count && rc == 0 && !t->refused; i++) {
-        char text[400];
-        line_set(text, sizeof text, "its unique key %s has columns that are not in the file",
-                 keys.list[i].index);
-        if (picked_index(t, keys.list[i].column) == t->column_count)
-            conflict_table_leave_out(t, text);
-    }
-    if (rc == 0 && !t->refused) {
-        rc = (m->deed == MERGE_APPLY ? conflict_table_apply_rows : find_taken)(m, t, &keys, e);
-        if (rc == 0 && m->deed == MERGE_DRY) {
-            rc = give_numbers(m, t, e) < 0 ? -1 : note_numbers(m, t, e);
-            t->inserted = t->stage_rows - t->taken + t->renumbered;
-        }
+    int rc =
+        m->deed == MERGE_APPLY ? conflict_table_apply_rows(m, t, e) : compare_keys(m, t, false, e);
+    if (rc == 0 && !t->refused && m->deed == MERGE_DRY) {
+        rc = give_numbers(m, t, e) < 0 ? -1 : note_numbers(m, t, e);
+        t->inserted = t->stage_rows - t->taken + t->renumbered;
     }
     if (rc == 0 && m->deed == MERGE_APPLY)
         fault_point("conflicts.table_done");
@@ -739,6 +756,7 @@ void merge_table_free(struct merge *m, struct merge_table *t)
         free(t->columns[i]);
     free(t->columns);
     free(t->picked.columns);
+    db_tables_free(&t->hidden);
     merge_set_free(&t->world);
     merge_set_free(&t->done);
     buf_free(&t->insert);

@@ -1,6 +1,7 @@
 #include "restore/set_aside.h"
 
 #include <stdio.h>
+#include <strings.h>
 
 #include "base/fault.h"
 #include "mysql/job.h"
@@ -11,6 +12,7 @@
 #include "store/catalog.h"
 
 #define PATIENCE_MS 10000
+#define LISTINGS 5 /* of the tables, if they change meanwhile */
 
 #define ASIDE DB_OWN_PREFIX "aside_"
 
@@ -19,8 +21,31 @@ static void aside_name(const struct set_aside *s, char out[64], size_t i)
     snprintf(out, 64, ASIDE "%06zu", s->before + i);
 }
 
-/* Lists the tables of the world. If an ALTER TABLE has hidden a table of the newest dump, they are
- * listed again: the game would go on writing to a table that is not set aside. */
+static bool is_aside(const struct db_table *t)
+{
+    return t->memory || text_among(t->name, world_progress_tables);
+}
+
+/* Adds a table of this name to the list if ALTER TABLE has hidden it there. */
+static int set_aside_add_hidden(struct set_aside *s, const char *name, struct err *e)
+{
+    SCOPED(db_tables_free) struct db_tables now = {0};
+    struct db_tables *all = &s->tables;
+    int hidden = db_table_hidden(s->db, s->job->cfg->schema, all, name, &now, e);
+    if (hidden < 0)
+        return err_step(e, "asking for table %s", name);
+    if (hidden && is_aside(&now.list[0])) {
+        all->list = xgrow(all->list, all->count, sizeof *all->list);
+        all->list[all->count] = now.list[0];
+        all->list[all->count++].carried = !now.list[0].memory;
+        now.count = 0; /* it belongs to the other list now */
+        db_tables_sort(all);
+    }
+    return 0;
+}
+
+/* Lists the tables of the world, with hidden ones of the newest dump: the game would go on writing
+ * to a table that is not set aside. */
 static int set_aside_read(struct set_aside *s, struct err *e)
 {
     const struct config *c = s->job->cfg;
@@ -28,21 +53,14 @@ static int set_aside_read(struct set_aside *s, struct err *e)
     struct err ignored;
     (void)catalog_load(s->job->dirfd, c->name, &dumps, &ignored); /* no dump: no names are known */
     const struct catalog_entry *newest = catalog_newest(&dumps, 0);
-    if (world_tables(s->db, c, c->schema, &s->tables, e) < 0)
-        return -1;
+    int rc = world_tables(s->db, c, c->schema, &s->tables, e);
     fault_point("aside.listed");
-    for (size_t i = 0; newest && i < newest->m.table_count; i++) {
-        SCOPED(db_tables_free) struct db_tables now = {0};
-        int hidden =
-            db_table_hidden(s->db, c->schema, &s->tables, newest->m.tables[i].name, &now, e);
-        if (hidden == 1 && now.list[0].memory) {
-            db_tables_free(&s->tables);
-            hidden = world_tables(s->db, c, c->schema, &s->tables, e);
-        }
-        if (hidden < 0)
-            return -1;
+    for (size_t i = 0; newest && i < newest->m.table_count && rc == 0; i++) {
+        const struct manifest_table *t = &newest->m.tables[i];
+        if (strcasecmp(t->engine, "MEMORY") == 0 || text_among(t->name, world_progress_tables))
+            rc = set_aside_add_hidden(s, t->name, e);
     }
-    return 0;
+    return rc;
 }
 
 /* Lists the game's MEMORY tables, and counts those that were set aside before. */
@@ -53,6 +71,7 @@ static int set_aside_list(struct set_aside *s, struct err *e)
     size_t kept = 0;
     if (db_own_tables(s->db, c->schema, &own, e) < 0 || set_aside_read(s, e) < 0)
         return -1;
+    s->before = 0;
     for (size_t i = 0; i < own.count; i++)
         s->before += text_starts(own.list[i].name, ASIDE);
     for (size_t i = 0; i < s->tables.count; i++) {
@@ -64,11 +83,6 @@ static int set_aside_list(struct set_aside *s, struct err *e)
     }
     s->tables.count = kept;
     return 0;
-}
-
-static bool is_aside(const struct db_table *t)
-{
-    return t->memory || text_among(t->name, world_progress_tables);
 }
 
 /* Returns the session that renames the table, or NULL if the table stays as it is. Durable tables
@@ -98,19 +112,60 @@ static int restore_set_aside_lock(struct set_aside *s, struct db *db, struct err
     return sql.len ? db_exec(db, sql.p, e) : 0;
 }
 
-int set_aside_lock(struct set_aside *s, const struct job *job, struct err *e)
+/* Locks the tables of the list. */
+static int set_aside_lock_all(struct set_aside *s, struct err *e)
 {
     bool any = false;
-    *s = (struct set_aside){.job = job};
-    s->db = job_open(job, e);
-    if (!s->db || db_lease_take(s->db, job->cfg->schema, PATIENCE_MS, e) < 0 ||
-        set_aside_list(s, e) < 0)
-        return -1;
     for (size_t i = 0; i < s->tables.count; i++)
         any |= s->tables.list[i].carried && is_aside(&s->tables.list[i]);
-    s->carried = any ? job_open(job, e) : NULL;
-    if ((any && !s->carried) || (any && restore_set_aside_lock(s, s->carried, e) < 0) ||
-        restore_set_aside_lock(s, s->db, e) < 0)
+    if (any && !s->carried && !(s->carried = job_open(s->job, e)))
+        return -1;
+    return (any && restore_set_aside_lock(s, s->carried, e) < 0) ||
+                   restore_set_aside_lock(s, s->db, e) < 0
+               ? -1
+               : 0;
+}
+
+/* Returns 1 if no table to be set aside is missing from those that are locked, else 0. */
+static int set_aside_has_all(const struct set_aside *s, struct err *e)
+{
+    const struct config *c = s->job->cfg;
+    SCOPED(db_tables_free) struct db_tables now = {0};
+    if (world_tables(s->db, c, c->schema, &now, e) < 0)
+        return -1;
+    for (size_t i = 0; i < now.count; i++)
+        if (is_aside(&now.list[i]) && !db_sentinel_own(c->sentinel, now.list[i].name) &&
+            !db_table_find(&s->tables, now.list[i].name))
+            return 0;
+    return 1;
+}
+
+static int set_aside_unlock(struct set_aside *s, struct err *e)
+{
+    return db_exec(s->db, "UNLOCK TABLES", e) < 0 ||
+                   (s->carried && db_exec(s->carried, "UNLOCK TABLES", e) < 0)
+               ? -1
+               : 0;
+}
+
+int set_aside_lock(struct set_aside *s, const struct job *job, struct err *e)
+{
+    *s = (struct set_aside){.job = job};
+    s->db = job_open(job, e);
+    if (!s->db || db_lease_take(s->db, job->cfg->schema, PATIENCE_MS, e) < 0)
+        return -1;
+    int all = 0;
+    for (unsigned listings = LISTINGS; all == 0 && listings > 0; listings--) {
+        db_tables_free(&s->tables);
+        if (set_aside_list(s, e) < 0)
+            return -1;
+        all = set_aside_lock_all(s, e) < 0 ? -1 : set_aside_has_all(s, e);
+        if (all == 0 && set_aside_unlock(s, e) < 0)
+            return -1;
+    }
+    if (all == 0)
+        err_set(e, ERR_CHANGED, 0, "tables are created or altered all the time");
+    if (all <= 0)
         return err_step(e, "blocking the game's writes");
     fault_point("aside.locked");
     return 0;
@@ -151,8 +206,7 @@ int set_aside_rename(struct set_aside *s, struct err *e)
     }
     fault_point("aside.renamed");
     aside_name(s, to, s->tables.count);
-    if (db_exec(s->db, "UNLOCK TABLES", e) < 0 ||
-        (s->carried && db_exec(s->carried, "UNLOCK TABLES", e) < 0))
+    if (set_aside_unlock(s, e) < 0)
         return -1;
     if (db_sentinel_read(s->db, c->schema, c->sentinel, &now, &none) < 0 && db_table_missing(&none))
         return 0;

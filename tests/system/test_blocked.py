@@ -3,7 +3,7 @@ waits for backups."""
 import machine
 import pytest
 from wk.crash import go_on, stopped
-from wk.keeper import USER
+from wk.keeper import DONE, USER
 from wk.server import KIND, MYSQL
 from wk.util import CANARY, wait_for
 
@@ -83,6 +83,19 @@ def test_an_idle_session_of_the_game_is_ended(lost, sessions, victim, what):
     warning = lost.status()["last_restore"]["warning"]
     assert f"session {number} ({GAME}@" in warning, warning
     assert not [c for c in troubles(lost) if "restore waits" in c["what"]]
+
+
+def test_an_idle_session_that_locks_before_the_swap(lost, sessions, victim):
+    """A session that locks a table when the swap is about to begin is ended as one that had locked it before."""
+    grant(victim, *MAY_END)
+    restoring = lost.popen("--restore", fault="restore.conflict_saved=stop")
+    lost.wait(lambda: stopped(lost), "the restore to stop")
+    idle = sessions("LOCK TABLES fleet WRITE")
+    go_on(stopped(lost))
+    done = lost.finish(restoring)
+    assert done.rc == DONE and f"session {idle.thread_id()} " in done.err, done
+    assert not alive(victim, idle)
+    lost.world.assert_is(lost.before)
 
 
 @pytest.mark.only("mysql", why="MariaDB, without a plugin, lists no locks")

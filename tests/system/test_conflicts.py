@@ -11,7 +11,7 @@ from wk.crash import go_on, stopped, wait_stopped
 from wk import zoo
 from wk.follow import LOG, following
 from wk.keeper import DONE, FAILED, HELD, NOTHING, REFUSED, USAGE, USER, unix
-from wk.server import RIGHTS, client, stock_restore
+from wk.server import RIGHTS, client, repeating, stock_restore
 from wk.util import ident, wait_for
 from wk.watch import Game
 
@@ -210,6 +210,15 @@ def test_they_are_listed_beside_the_world(saved):
     text = saved.ok("--conflicts").out
     assert saved.file in text and re.search(r"^fleet +3 +1 +1 +1", text, re.M), text
     saved.world.assert_is(saved.before)
+
+
+def test_the_comparison_beside_an_alter(saved):
+    """ALTER TABLE hides the keys of its table for a moment. Rows whose keys are taken are found nevertheless."""
+    with repeating(saved.world, "ALTER TABLE fleet FORCE") as altered:
+        tables = [saved.ok("--conflicts=" + saved.name, "--json")["files"][0]["tables"] for _ in range(12)]
+        done = saved.ok("--conflicts=" + saved.name, "--apply", "--json")
+    assert altered and {compared(t)["fleet"] for t in tables} == {COMPARED["fleet"]}, tables
+    assert put_in(done["tables"])["fleet"] == (1, 0, 1), done
 
 
 def test_what_does_not_collide_goes_in(saved):

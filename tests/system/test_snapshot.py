@@ -1,11 +1,13 @@
 """Tests of copies over several connections, and of scans without a lock: they show one moment, never deadlock, and keep every
 byte."""
+import contextlib
 import gzip
 import itertools
 import json
 import os
 import re
 import subprocess
+import threading
 import time
 
 import pymysql
@@ -244,6 +246,29 @@ def test_a_trigger_of_a_table_that_is_altered_all_the_time(make_world, make_keep
         with gzip.open(keeper.path(dump), "rt", errors="replace") as f:
             assert "SET NEW.n=4711" in f.read(), dump
     assert kept, dumps
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("method", ["copy", pytest.param("lock", marks=pytest.mark.only(
+    "mariadb", why="MySQL shows no body of a trigger while an ALTER TABLE waits for its table"))])
+def test_a_definition_that_waits_for_the_locks_of_a_dump(make_world, make_keeper, method):
+    """An ALTER TABLE that waits for the locks of a dump does not make the dump wait for the ALTER TABLE."""
+    world = make_world("empty")
+    world.sql("CREATE TABLE a (id INT PRIMARY KEY, n INT) ENGINE=MEMORY", "INSERT INTO a VALUES (1,1)",
+              "CREATE TRIGGER told BEFORE INSERT ON a FOR EACH ROW SET NEW.n=4711")
+    keeper = make_keeper(world, {"dump": {"method": method, "stall": "10s"}, "mysql": {"read_timeout": "5s"}}).init()
+    dumping, at_work = dump_stopped_at(keeper, "dump.locked")
+    with contextlib.closing(world.server.admin(world.schema)) as session:
+        altering = threading.Thread(target=session.cursor().execute, args=["ALTER TABLE a FORCE"])
+        altering.start()
+        wait_for(lambda: world.server.sessions(info="ALTER TABLE a FORCE", state="%metadata lock%"), "the ALTER TABLE to wait")
+        go_on(at_work)
+        done = keeper.finish(dumping)
+        altering.join()
+    assert done.rc == DONE, done
+    (dump,) = keeper.dumps()
+    with gzip.open(keeper.path(dump), "rt", errors="replace") as f:
+        assert "SET NEW.n=4711" in f.read()
 
 
 @pytest.mark.parametrize("point", ["dump.listed#1", "dump.scanned#1", "dump.locked#1"])

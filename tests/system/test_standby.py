@@ -346,23 +346,24 @@ def test_killed_anywhere_and_said_again(make_pair, tmp):
 
 def test_a_table_that_is_hidden_at_a_demotion(make_world, make_followed, store):
     """ALTER TABLE hides its table from the list of tables for a moment; here the table is in another schema instead. A
-    demotion does not leave it to the game."""
+    demotion leaves to the game neither that table, nor one that is created after the list."""
     one = make_followed(settings=store)
     one.world.sql("CREATE TABLE a (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO a VALUES (4711)")
     one.dump()
     other = make_world("empty", on=one.server)
     hide, show = (f"RENAME TABLE {x}.a TO {y}.a" for x, y in itertools.permutations(map(ident, (one.world.schema, other.schema))))
     one.world.sql(hide)
-    demotion = one.popen("--demote", "--force", "--json", fault="aside.listed=stop")
+    demotion = one.popen("--demote", "--force", "--json", fault="aside.listed#1=stop")
     at_work = wait_stopped(one, "aside.listed")
-    one.world.sql(show)
+    one.world.sql(show, "CREATE TABLE b (id INT PRIMARY KEY) ENGINE=MEMORY", "INSERT INTO b VALUES (4712)")
     go_on(at_work)
     done = one.finish(demotion)
     assert done.rc == DONE, done
     tables = [name for (name,) in one.world.sql("SHOW TABLES")]
-    assert "a" not in tables, tables
+    assert not {"a", "b"} & set(tables), tables
     with gzip.open(os.path.join(one.dumps_dir, done.result["conflict_file"]), "rt") as f:
-        assert "(4711)" in f.read()
+        saved = f.read()
+    assert "(4711)" in saved and "(4712)" in saved, saved
 
 
 @pytest.mark.slow

@@ -13,13 +13,14 @@
 static int written(unsigned num, struct buf *out, struct err *e)
 {
     const struct db_tables none = {0};
+    const struct db_triggers no_triggers = {0};
     script_reset();
     scripted_server.version = "10.11.19-MariaDB";
     struct db *db = script_open();
     script("ROUTINE_TYPE='FUNCTION'", "f");
     script_error("SHOW CREATE FUNCTION", num);
     char hash[17];
-    int rc = definitions_write(db, "w", &none, true, out, hash, e);
+    int rc = definitions_write(db, "w", &none, &no_triggers, out, hash, e);
     db_close(db);
     return rc;
 }
