@@ -164,6 +164,10 @@ def template(base, kind, *options):
 
 
 # A row of the server's list of processes; unknown values are None, and text of any bytes is decoded.
+# MariaDB's tables of privileges are of Aria. Seen once, in a server that was never killed: the index of one was corrupted.
+ARIA_BROKEN = 126
+ARIA_PRIVILEGES = ("columns_priv", "db", "global_priv", "procs_priv", "proxies_priv", "roles_mapping", "tables_priv")
+
 Session = namedtuple("Session", "id user host db command time state info")
 
 
@@ -271,7 +275,13 @@ class Server:
             words += [f"DROP USER IF EXISTS {who}", f"CREATE USER {who} IDENTIFIED BY '{CANARY}'"]
             words += [f"GRANT {server_rights} ON *.* TO {who}"] if server_rights else []
             words += [self.granting(who, schema, rights) for schema in schemas]
-        self.sql(*words)
+        try:
+            self.sql(*words)
+        except pymysql.err.InternalError as e:
+            if e.args[0] != ARIA_BROKEN:
+                raise
+            self.sql(*(f"REPAIR TABLE mysql.{table}" for table in ARIA_PRIVILEGES))
+            self.sql(*words)
 
     @staticmethod
     def granting(who, schema, rights):
