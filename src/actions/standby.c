@@ -506,8 +506,8 @@ static int newest_stored(const struct action_context *a, struct fetch *f, struct
 }
 
 /* Hashes the schema's code as a dump with the tables of `m` does. It uses a separate connection,
- * because s->db holds table locks, under which it can read nothing else. As the tables are locked,
- * nobody alters them, so none of their triggers is hidden. */
+ * because s->db holds table locks, under which it can read nothing else. No trigger is
+ * hidden, because nobody alters a locked table. */
 static int hash_code(const struct action_context *a, const struct manifest *m, char hash[17],
                      struct err *e)
 {
@@ -519,8 +519,7 @@ static int hash_code(const struct action_context *a, const struct manifest *m, c
     for (size_t i = 0; i < m->table_count; i++)
         list[i].name = m->tables[m->by_name[i]].name;
     int rc = !db || db_lock_wait(db, a->cfg->restore_lock_wait, e) < 0 ||
-                     db_triggers(db, a->cfg->schema, &triggers, e) < 0 ||
-                     db_trigger_bodies(db, a->cfg->schema, &triggers, e) < 0
+                     db_triggers(db, a->cfg->schema, &triggers, e) < 0
                  ? -1
                  : definitions_write(db, a->cfg->schema, &tables, &triggers, &text, hash, e);
     db_close(db);

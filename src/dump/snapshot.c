@@ -205,45 +205,13 @@ static int same_creates(const struct snapshot *s, char *const *before, struct er
     return 0;
 }
 
-/* Limits the lock waits for triggers, and returns how long they are repeated. The locks of method
- * lock are held while its definitions are read, so it must not wait for a session that waits for
- * these locks. */
-static int trigger_wait(struct snapshot *s, mono_t *until, struct err *e)
-{
-    *until = mono_add(clock_mono(), s->method == METHOD_LOCK ? 0 : s->job->cfg->dump_stall);
-    return db_lock_wait(s->meta, LOCK_TRY_SECONDS * 1000, e);
-}
-
-/* Lists the triggers. Nobody alters a table that is locked, so that none of its triggers is hidden.
- * A scan has locked no table; it waits for tables as long as for locks. */
-static int list_triggers(struct snapshot *s, struct err *e)
-{
-    const struct config *c = s->job->cfg;
-    mono_t until;
-    if (s->method != METHOD_FUZZY)
-        return db_triggers(s->meta, c->schema, &s->triggers, e);
-    if (trigger_wait(s, &until, e) < 0)
-        return -1;
-    for (size_t i = 0; i < s->tables.count; i++) {
-        const char *table = s->tables.list[i].name;
-        int rc;
-        do {
-            progress_at(s->job->progress, 0, 0);
-            rc = db_table_triggers(s->meta, c->schema, table, &s->triggers, e);
-        } while (rc < 0 && db_lock_busy(e) && !mono_reached(clock_mono(), until));
-        if (rc < 0)
-            return err_step(e, "reading the triggers of table %s", table);
-    }
-    return 0;
-}
-
 /* Reads exact row counts and definitions while the copies are made. The locks prevent any
  * change, and hundreds of tables take a while. */
 static int snapshot_describe(struct snapshot *s, struct err *e)
 {
     return snapshot_list_tables(s->job->cfg, s->meta, &s->tables, e) < 0 ||
                    same_tables(&s->listed, &s->tables, e) < 0 ||
-                   !(s->creates = read_creates(s, &s->tables, e)) || list_triggers(s, e) < 0 ||
+                   !(s->creates = read_creates(s, &s->tables, e)) ||
                    db_exec(s->meta, "SET SESSION lock_wait_timeout=" SESSION_LOCK_WAIT, e) < 0
                ? -1
                : 0;
@@ -559,21 +527,6 @@ int snapshot_read(struct snapshot *s, size_t i, db_tuple_fn *fn, void *arg, uint
     return rc;
 }
 
-int snapshot_triggers(struct snapshot *s, struct err *e)
-{
-    mono_t until;
-    int rc = trigger_wait(s, &until, e);
-    if (rc < 0)
-        return -1;
-    do {
-        progress_at(s->job->progress, 0, 0);
-        rc = db_trigger_bodies(s->meta, s->job->cfg->schema, &s->triggers, e);
-    } while (rc < 0 && db_lock_busy(e) && !mono_reached(clock_mono(), until));
-    if (rc < 0)
-        return err_step(e, "reading the triggers");
-    return db_exec(s->meta, "SET SESSION lock_wait_timeout=" SESSION_LOCK_WAIT, e);
-}
-
 bool snapshot_counted(const struct snapshot *s, size_t i)
 {
     return s->tables.list[i].memory && (!s->fuzzy || s->locked[i]);
@@ -619,6 +572,5 @@ void snapshot_end(struct snapshot *s)
     free(s->figures);
     db_tables_free(&s->listed);
     db_tables_free(&s->tables);
-    db_triggers_free(&s->triggers);
     free(s);
 }

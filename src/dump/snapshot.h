@@ -21,7 +21,6 @@
 #define WK_DUMP_SNAPSHOT_H
 
 #include "base/line.h"
-#include "mysql/objects.h"
 #include "mysql/rows.h"
 #include "mysql/sentinel.h"
 #include "store/manifest.h"
@@ -29,11 +28,10 @@
 struct job;
 
 struct snapshot {
-    enum config_method method;   /* the method used; never auto */
-    char warning[LINE];          /* why it is not the configured one; "": it is */
-    struct db_tables tables;     /* as they were at the moment of the snapshot */
-    char **creates;              /* [i]: CREATE TABLE of tables.list[i] at that moment */
-    struct db_triggers triggers; /* bodies: snapshot_triggers() */
+    enum config_method method; /* the method used; never auto */
+    char warning[LINE];        /* why it is not the configured one; "": it is */
+    struct db_tables tables;   /* as they were at the moment of the snapshot */
+    char **creates;            /* [i]: CREATE TABLE of tables.list[i] at that moment */
     struct server_id server;
     /* Binlog positions: of the rows, and of the start of reading, which differs only for
      * `fuzzy`. */
@@ -74,9 +72,6 @@ char *snapshot_no_fuzzy(const struct config *c, struct db *db, struct names *cop
 /* Reads the rows of tables.list[table]. */
 int snapshot_read(struct snapshot *s, size_t table, db_tuple_fn *fn, void *arg, uint64_t *rows,
                   struct err *e);
-/* Completes s->triggers. Call it after the rows were read, when no lock is held, except with method
- * lock. */
-int snapshot_triggers(struct snapshot *s, struct err *e);
 /* Returns true if tables.list[table].rows counts the rows of the snapshot exactly. A scanned table
  * is counted after the snapshot. */
 bool snapshot_counted(const struct snapshot *s, size_t table);

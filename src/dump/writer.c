@@ -195,6 +195,19 @@ static void put_header(const struct writing *w, struct buf *b)
         format_timestamps(b);
 }
 
+static int write_definitions(struct writing *w, struct buf *b, struct err *e)
+{
+    const char *schema = w->job->cfg->schema;
+    const struct db_tables *t = &w->snap->tables;
+    SCOPED(names_free) struct names names = {0};
+    SCOPED(db_triggers_free) struct db_triggers triggers = {0};
+    for (size_t i = 0; i < t->count; i++)
+        names_add(&names, t->list[i].name);
+    return db_triggers_of(w->snap->meta, schema, &names, &triggers, e) < 0
+               ? -1
+               : definitions_write(w->snap->meta, schema, t, &triggers, b, w->m->code_hash, e);
+}
+
 /* Writes all tables. The sentinel's table comes last (format.h), after the definitions. */
 static int write_all(struct writing *w, struct err *e)
 {
@@ -225,10 +238,7 @@ static int write_all(struct writing *w, struct err *e)
             rc = write_table(w, i, written++, e);
     buf_clear(&b);
     if (rc == 0)
-        rc = snapshot_triggers(w->snap, e);
-    if (rc == 0)
-        rc = definitions_write(db, w->job->cfg->schema, t, &w->snap->triggers, &b, w->m->code_hash,
-                               e);
+        rc = write_definitions(w, &b, e);
     if (rc < 0 || writer_write_text(w, &b, e) < 0 ||
         (last < t->count && write_table(w, last, written, e) < 0))
         return -1;

@@ -35,6 +35,7 @@ struct db_rows {
 };
 
 /* The library's errors for malformed packets. */
+#define BRIEF_WAIT "1" /* seconds */
 #define MALFORMED_ROW 2000
 #define MALFORMED 2027
 
@@ -295,6 +296,20 @@ int db_reset_session(struct db *db, struct err *e)
 int db_lock_wait(struct db *db, int64_t ms, struct err *e)
 {
     return db_execf(db, e, "SET SESSION lock_wait_timeout=%d", (int)((ms + 999) / 1000));
+}
+
+int db_wait_briefly(struct db *db, const char *was, struct err *e)
+{
+    return db_exec_with(db,
+                        "SET @$=@@SESSION.lock_wait_timeout, SESSION lock_wait_timeout=" BRIEF_WAIT,
+                        DB_ARGS(was), e);
+}
+
+int db_wait_as_before(struct db *db, const char *was, int rc, struct err *e)
+{
+    struct err why;
+    bool back = db_exec_with(db, "SET SESSION lock_wait_timeout=@$", DB_ARGS(was), &why) == 0;
+    return rc < 0 || back ? rc : err_pass(e, &why);
 }
 
 /* Sets variables. If several statements may be sent at once, queries max_allowed_packet with the

@@ -5,11 +5,12 @@
 
 #include "mysql/account.h"
 #include "mysql/only_table.h"
+#include "mysql/schema.h"
 #include "sql/literal.h"
 
 #define EVENT_ZONE 2      /* column of SHOW CREATE EVENT */
 #define NO_SUCH_LIST 1109 /* information_schema has no such table */
-#define NO_SUCH_TRIGGER 1360
+#define READINGS 5u       /* of one list, if it changes meanwhile */
 
 /* Returns the text of a body. A zero byte is written as `\0`, which means one in a string and
  * nothing in a comment. This changes a string only under NO_BACKSLASH_ESCAPES. */
@@ -137,11 +138,54 @@ void db_definition_free(struct db_definition *d)
 
 /* ---- triggers ---- */
 
+/* Reads the original bodies. MySQL's information_schema garbles names with a backtick: `a``b`
+ * becomes `aa`bb`. */
+static int original_bodies(struct db *db, const char *schema, struct db_triggers *out,
+                           struct err *e)
+{
+    if (db_is_mariadb(db) || out->count == 0)
+        return 0;
+    int rc = db_exec(db, "SET SESSION character_set_results=utf8mb4", e);
+    for (size_t i = 0; i < out->count && rc == 0; i++) {
+        struct db_trigger *t = &out->list[i];
+        struct db_rows *r =
+            db_select_with(db, "ntC*", "SHOW CREATE TRIGGER ??.??", DB_ARGS(schema, t->name), e);
+        while ((rc = db_next(r, e)) == 1) {
+            SCOPED(xfree) char *original = dup_code(r, 2);
+            /* Uses the original's body if its head is the expected one. Otherwise the body
+             * remains. */
+            char nothing[] = "";
+            struct db_trigger empty = *t;
+            SCOPED(buf_free) struct buf head = {0};
+            empty.body = nothing;
+            db_trigger_sql(&head, &empty, t->table);
+            if (strncmp(original, head.p, head.len) == 0) {
+                free(t->body);
+                t->body = xstrdup(original + head.len);
+            }
+        }
+        db_rows_end(r);
+    }
+    if (db_exec(db, "SET SESSION character_set_results=binary", rc < 0 ? NULL : e) < 0)
+        rc = -1;
+    return rc;
+}
+
 static void triggers_cut(struct db_triggers *t, size_t count)
 {
     if (t->count > count)
         free_texts(t->list + count, (t->count - count) * sizeof *t->list);
     t->count = count;
+}
+
+/* Moves all triggers to the end of `to`. */
+static void triggers_take(struct db_triggers *to, struct db_triggers *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        to->list = xgrow(to->list, to->count, sizeof *to->list);
+        to->list[to->count++] = from->list[i];
+    }
+    from->count = 0;
 }
 
 /* Adds the triggers of the schema that meet the condition " AND …", or none on error. */
@@ -177,85 +221,85 @@ static int triggers_list(struct db *db, const char *schema, const char *where,
     return rc;
 }
 
-int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e)
+/* Completes a list that was read with the result `rc`. */
+static int triggers_finish(struct db *db, const char *schema, int rc, struct db_triggers *out,
+                           struct err *e)
 {
-    *out = (struct db_triggers){0};
-    int rc = triggers_list(db, schema, "", out, e);
+    if (rc == 0)
+        rc = original_bodies(db, schema, out, e);
     if (rc < 0)
         db_triggers_free(out);
     return rc;
 }
 
-int db_table_triggers(struct db *db, const char *schema, const char *table, struct db_triggers *out,
-                      struct err *e)
+int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e)
+{
+    *out = (struct db_triggers){0};
+    return triggers_finish(db, schema, triggers_list(db, schema, "", out, e), out, e);
+}
+
+static bool triggers_same(const struct db_triggers *a, const struct db_triggers *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = strcmp(a->list[i].name, b->list[i].name) == 0;
+    return same;
+}
+
+/* Lists the triggers of a table that somebody has locked, which hides none of them. SHOW CREATE
+ * TABLE waits only while a definition is replaced. The next replacement may begin right after it,
+ * so two lists in succession must be equal. */
+static int triggers_of_locked(struct db *db, const char *schema, const char *table,
+                              const char *where, struct db_triggers *out, struct err *e)
+{
+    SCOPED(db_triggers_free) struct db_triggers last = {0};
+    for (unsigned n = 0; n < READINGS; n++) {
+        struct err why;
+        struct db_triggers now = {0};
+        free(db_create_table(db, schema, table, &why));
+        if (db_in_vain(&why) ? err_pass(e, &why) : triggers_list(db, schema, where, &now, e))
+            return -1;
+        bool same = n > 0 && triggers_same(&last, &now);
+        db_triggers_free(&last);
+        last = now;
+        if (same) {
+            triggers_take(out, &last);
+            return 0;
+        }
+    }
+    return err_set(e, ERR_CHANGED, 0, "they change all the time");
+}
+
+/* Lists the triggers of a table by the statement that also opens it: a server opens all tables of a
+ * statement before it reads rows, and keeps their definitions until the end of the statement. */
+static int triggers_of_table(struct db *db, const char *schema, const char *table,
+                             struct db_triggers *out, struct err *e)
 {
     SCOPED(buf_free) struct buf of = {0}, settled = {0};
     /* MariaDB looks the table up only by the schema of the event. */
     sql_fill(&of, " AND EVENT_OBJECT_SCHEMA=? AND EVENT_OBJECT_TABLE=?", DB_ARGS(schema, table));
-    /* The server opens all tables of a statement before it reads rows, and keeps their definitions
-     * until the end of the statement. */
     sql_fill(&settled, "$ AND " DB_ONLY("??.??"), DB_ARGS(of.p, schema, table));
     int rc = triggers_list(db, schema, settled.p, out, e);
-    if (rc < 0 && !db_in_vain(e)) { /* a restore also replaces a table that cannot be opened */
-        err_clear(e);
-        rc = triggers_list(db, schema, of.p, out, e);
-    }
-    return rc;
+    if (rc == 0 || (db_in_vain(e) && !db_lock_busy(e)))
+        return rc;
+    bool locked = db_lock_busy(e);
+    err_clear(e);
+    /* A restore also replaces a table that cannot be opened. */
+    return locked ? triggers_of_locked(db, schema, table, of.p, out, e)
+                  : triggers_list(db, schema, of.p, out, e);
 }
 
-/* Replaces the body by the one in this SHOW CREATE TRIGGER, if its head is the expected one. */
-static void original_body(struct db_trigger *t, const char *original)
+int db_triggers_of(struct db *db, const char *schema, const struct names *tables,
+                   struct db_triggers *out, struct err *e)
 {
-    char nothing[] = "";
-    struct db_trigger empty = *t;
-    SCOPED(buf_free) struct buf head = {0};
-    empty.body = nothing;
-    db_trigger_sql(&head, &empty, t->table);
-    if (strncmp(original, head.p, head.len) == 0) {
-        free(t->body);
-        t->body = xstrdup(original + head.len);
-    }
-}
-
-/* Returns 1 if the trigger exists, 0 if not, and -1 on error. */
-static int read_body(struct db *db, const char *schema, struct db_trigger *t, struct err *e)
-{
-    int rc;
-    struct db_rows *r =
-        db_select_with(db, "ntC*", "SHOW CREATE TRIGGER ??.??", DB_ARGS(schema, t->name), e);
-    while ((rc = db_next(r, e)) == 1) {
-        SCOPED(xfree) char *original = dup_code(r, 2);
-        original_body(t, original);
-    }
-    db_rows_end(r);
-    if (rc < 0 && e->num == NO_SUCH_TRIGGER) {
-        err_clear(e);
-        return 0;
-    }
-    return rc < 0 ? -1 : 1;
-}
-
-static void triggers_drop_one(struct db_triggers *t, size_t i)
-{
-    free_texts(&t->list[i], sizeof t->list[i]);
-    memmove(&t->list[i], &t->list[i + 1], (--t->count - i) * sizeof *t->list);
-}
-
-int db_trigger_bodies(struct db *db, const char *schema, struct db_triggers *t, struct err *e)
-{
-    struct err ignored;
-    if (db_is_mariadb(db) || t->count == 0)
-        return 0;
-    int rc = db_exec(db, "SET SESSION character_set_results=utf8mb4", e);
-    for (size_t i = 0; i < t->count && rc >= 0;) {
-        rc = read_body(db, schema, &t->list[i], e);
-        if (rc == 0)
-            triggers_drop_one(t, i);
-        i += rc == 1;
-    }
-    if (db_exec(db, "SET SESSION character_set_results=binary", rc < 0 ? &ignored : e) < 0)
-        rc = -1;
-    return rc < 0 ? -1 : 0;
+    static const char was[] = "wk_wait_triggers";
+    *out = (struct db_triggers){0};
+    int rc = db_wait_briefly(db, was, e);
+    for (size_t i = 0; i < tables->count && rc == 0; i++)
+        if ((rc = triggers_of_table(db, schema, tables->list[i], out, e)) < 0)
+            err_step(e, "reading the triggers of table %s", tables->list[i]);
+    rc = db_wait_as_before(db, was, rc, e);
+    return triggers_finish(db, schema, rc, out, e);
 }
 
 void db_triggers_free(struct db_triggers *t)

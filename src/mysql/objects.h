@@ -34,20 +34,14 @@ struct db_triggers {
     struct db_trigger *list;
     size_t count;
 };
-/* Lists the triggers in the order in which they fire, with the bodies of information_schema:
- * db_trigger_bodies(). The list may lack those of a table that is being altered, because
- * information_schema waits for no definition (schema.h). */
+/* Lists the triggers in the order in which they fire. The list may lack those of a table that is
+ * being altered, because information_schema waits for no definition (schema.h). */
 int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e);
-/* Adds the triggers of one table to `out`, which keeps what it had on error. None is missing,
- * because an ALTER TABLE is waited for; so is any other session that has locked the table for
- * writing, or waits for such a lock, as long as lock_wait_timeout. So no other session of the
- * caller may hold a lock on the table. */
-int db_table_triggers(struct db *db, const char *schema, const char *table, struct db_triggers *out,
-                      struct err *e);
-/* Replaces the bodies by the original ones, because MySQL's information_schema garbles names with a
- * backtick: `a``b` becomes `aa`bb`. Removes triggers that were dropped since they were listed.
- * While a table is altered, MySQL lets others wait for the bodies of its triggers. */
-int db_trigger_bodies(struct db *db, const char *schema, struct db_triggers *t, struct err *e);
+/* Lists the triggers of these tables, table by table, and lacks none: it waits for sessions that
+ * replace a definition. It waits at most a second for a session that has locked a table, because
+ * that hides no trigger. */
+int db_triggers_of(struct db *db, const char *schema, const struct names *tables,
+                   struct db_triggers *out, struct err *e);
 void db_triggers_free(struct db_triggers *t);
 /* Appends "CREATE DEFINER=… TRIGGER `name` … ON `table` …", without a schema. */
 void db_trigger_sql(struct buf *b, const struct db_trigger *t, const char *table);

@@ -10,8 +10,7 @@
 #include "sql/literal.h"
 #include "sql/table.h"
 
-#define READINGS 5u    /* of one listing, at most, if definitions change meanwhile */
-#define AWAIT_WAIT "1" /* seconds */
+#define READINGS 5u /* of one listing, at most, if definitions change meanwhile */
 
 /* Upper bounds of all tables. The product of rows and row length does not overflow. */
 #define ROWS_MOST (UINT64_C(1) << 40)
@@ -140,28 +139,12 @@ static int schema_touch(struct db *db, const char *schema, const char *table, st
     return why.cls == ERR_NONE;
 }
 
-/* Limits the session's lock waits. The server keeps the limit that it had in the variable `was`. */
-static int schema_wait_briefly(struct db *db, const char *was, struct err *e)
-{
-    return db_exec_with(db,
-                        "SET @$=@@SESSION.lock_wait_timeout, SESSION lock_wait_timeout=" AWAIT_WAIT,
-                        DB_ARGS(was), e);
-}
-
-/* Sets the limit that the session had. Returns `rc`, or -1 on error. */
-static int schema_wait_as_before(struct db *db, const char *was, int rc, struct err *e)
-{
-    struct err why;
-    bool back = db_exec_with(db, "SET SESSION lock_wait_timeout=@$", DB_ARGS(was), &why) == 0;
-    return rc < 0 || back ? rc : err_pass(e, &why);
-}
-
 int db_table_await(struct db *db, const char *schema, const char *table, struct err *e)
 {
     static const char was[] = "wk_wait";
-    return schema_wait_briefly(db, was, e) < 0
+    return db_wait_briefly(db, was, e) < 0
                ? -1
-               : schema_wait_as_before(db, was, schema_touch(db, schema, table, e), e);
+               : db_wait_as_before(db, was, schema_touch(db, schema, table, e), e);
 }
 
 /* Returns a listed table without columns, or NULL. ALTER TABLE had removed its old definition when
@@ -269,12 +252,12 @@ int db_table_named(struct db *db, const char *schema, const char *table, struct 
 int db_table_hidden(struct db *db, const char *schema, const struct db_tables *listed,
                     const char *name, struct db_tables *now, struct err *e)
 {
-    static const char was[] = "wk_wait_hidden"; /* another one: the reading may wait, too */
+    static const char was[] = "wk_wait_hidden"; /* not wk_wait, which db_table_await() below uses */
     SCOPED(buf_free) struct buf settled = {0};
     *now = (struct db_tables){0};
     if (db_table_find(listed, name))
         return 0;
-    if (schema_wait_briefly(db, was, e) < 0)
+    if (db_wait_briefly(db, was, e) < 0)
         return -1;
     /* The server opens all tables of a statement before it reads rows, and keeps their definitions
      * until the end of the statement. */
@@ -286,7 +269,7 @@ int db_table_hidden(struct db *db, const char *schema, const struct db_tables *l
     }
     /* A server with case-insensitive names may list the table with other letter cases. */
     bool hidden = now->count > 0 && !db_table_find(listed, now->list[0].name);
-    return schema_wait_as_before(db, was, rc < 0 ? -1 : hidden, e);
+    return db_wait_as_before(db, was, rc < 0 ? -1 : hidden, e);
 }
 
 int db_tuple_place(const struct db_table *t, const char *column)

@@ -126,7 +126,8 @@ static int set_aside_lock_all(struct set_aside *s, struct err *e)
                : 0;
 }
 
-/* Returns 1 if no table to be set aside is missing from those that are locked, else 0. */
+/* Returns 1 if no table to be set aside is missing from those that are locked. Returns 0 and names
+ * the table in `e` if one is. */
 static int set_aside_has_all(const struct set_aside *s, struct err *e)
 {
     const struct config *c = s->job->cfg;
@@ -135,8 +136,12 @@ static int set_aside_has_all(const struct set_aside *s, struct err *e)
         return -1;
     for (size_t i = 0; i < now.count; i++)
         if (is_aside(&now.list[i]) && !db_sentinel_own(c->sentinel, now.list[i].name) &&
-            !db_table_find(&s->tables, now.list[i].name))
+            !db_table_find(&s->tables, now.list[i].name)) {
+            err_set(e, ERR_CHANGED, 0, "table %s was created or altered meanwhile",
+                    now.list[i].name);
+            err_hint(e, "repeat the command");
             return 0;
+        }
     return 1;
 }
 
@@ -156,15 +161,14 @@ int set_aside_lock(struct set_aside *s, const struct job *job, struct err *e)
         return -1;
     int all = 0;
     for (unsigned listings = LISTINGS; all == 0 && listings > 0; listings--) {
+        struct err ignored;
         db_tables_free(&s->tables);
         if (set_aside_list(s, e) < 0)
             return -1;
         all = set_aside_lock_all(s, e) < 0 ? -1 : set_aside_has_all(s, e);
-        if (all == 0 && set_aside_unlock(s, e) < 0)
-            return -1;
+        if (all == 0 && set_aside_unlock(s, &ignored) < 0)
+            return err_pass(e, &ignored);
     }
-    if (all == 0)
-        err_set(e, ERR_CHANGED, 0, "tables are created or altered all the time");
     if (all <= 0)
         return err_step(e, "blocking the game's writes");
     fault_point("aside.locked");

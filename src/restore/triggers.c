@@ -2,86 +2,29 @@
 
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "mysql/account.h"
 #include "mysql/job.h"
-#include "restore/blocked.h"
 #include "restore/plan.h"
 #include "restore/redefined.h"
 #include "restore/rename.h"
 #include "restore/running.h"
 #include "sql/literal.h"
 
-#define READ_TRIES 5 /* each waits as long as [restore] lock_wait */
-#define SHORT_WAIT_MS 1000
-
 static int triggers_drop(struct db *db, const char *name, struct err *e)
 {
     return db_exec_with(db, "DROP TRIGGER IF EXISTS ??", DB_ARGS(name), e);
 }
 
-/* Reads the triggers of one table. The session's limit for lock waits is a second, so that progress
- * is reported while it waits as long as a restore waits for a lock. */
-static int triggers_of(struct restore *r, const char *table, struct db_triggers *out, struct err *e)
-{
-    mono_t until = mono_add(clock_mono(), r->job->cfg->restore_lock_wait);
-    int rc;
-    do {
-        progress_at(r->job->progress, 0, 0);
-        rc = db_table_triggers(r->db, r->job->cfg->schema, table, out, e);
-    } while (rc < 0 && e->num == DB_LOCK_TIMEOUT && !mono_reached(clock_mono(), until));
-    return rc < 0 ? err_step(e, "reading the triggers of table %s", table) : 0;
-}
-
-/* Reads the triggers of the tables that are replaced, from the table `*next` on. */
-static int triggers_read(struct restore *r, size_t *next, struct db_triggers *out, struct err *e)
-{
-    struct err ignored;
-    int rc = db_lock_wait(r->db, SHORT_WAIT_MS, e);
-    for (; rc == 0 && *next < r->plan.count; *next += rc == 0)
-        if (target_replaces(&r->plan.list[*next]))
-            rc = triggers_of(r, r->plan.list[*next].name, out, e);
-    if (rc == 0)
-        rc = db_trigger_bodies(r->db, r->job->cfg->schema, out, e);
-    if (db_lock_wait(r->db, r->job->cfg->restore_lock_wait, rc < 0 ? &ignored : e) < 0)
-        rc = -1;
-    return rc;
-}
-
-/* Lists the triggers of the tables that a drill would replace in the world. It can miss one of a
- * table that is being altered, because it waits for no lock of the game. */
-static int triggers_of_drill(struct restore *r, struct db_triggers *out, struct err *e)
-{
-    SCOPED(db_triggers_free) struct db_triggers all = {0};
-    if (db_triggers(r->db, r->job->cfg->schema, &all, e) < 0)
-        return -1;
-    out->list = xcalloc(all.count + 1, sizeof *out->list);
-    for (size_t i = 0; i < all.count; i++) {
-        const struct target *t = plan_find(&r->plan, all.list[i].table);
-        if (t && target_replaces(t)) {
-            out->list[out->count++] = all.list[i];
-            all.list[i] = (struct db_trigger){0};
-        }
-    }
-    return db_trigger_bodies(r->db, r->job->cfg->schema, out, e);
-}
-
 int triggers_replaced(struct restore *r, struct db_triggers *out, struct err *e)
 {
-    if (restore_is(r)->passing)
-        return triggers_of_drill(r, out, e);
-    struct blocked waits = blocked_begin(r, READ_TRIES);
-    size_t next = 0;
-    int rc;
-    do {
-        blocked_try(&waits);
-        err_clear(e);
-        rc = triggers_read(r, &next, out, e);
-        if (rc < 0 && e->num == DB_LOCK_TIMEOUT)
-            waits.wait = LOCK_WAIT_TABLE; /* a SELECT waits for nothing else */
-    } while (rc < 0 && blocked_again(&waits, e));
-    return rc;
+    SCOPED(names_free) struct names names = {0};
+    for (size_t i = 0; i < r->plan.count; i++)
+        if (target_replaces(&r->plan.list[i]))
+            names_add(&names, r->plan.list[i].name);
+    progress_at(r->job->progress, 0, 0);
+    /* Reads the triggers of the world, because the copies that a drill makes have none. */
+    return db_triggers_of(r->db, r->job->cfg->schema, &names, out, e);
 }
 
 /* Sets a hint for a missing privilege. The server names only the first one that it missed. */
