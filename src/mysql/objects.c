@@ -271,22 +271,23 @@ static int triggers_of_locked(struct db *db, const char *schema, const char *tab
 }
 
 /* Lists the triggers of a table by the statement that also opens it: a server opens all tables of a
- * statement before it reads rows, and keeps their definitions until the end of the statement. */
-static int triggers_of_table(struct db *db, const char *schema, const char *table,
+ * statement before it reads rows, and keeps their definitions until the end of the statement. Sets
+ * *locked if it has waited for a lock in vain; then no table is opened. */
+static int triggers_of_table(struct db *db, const char *schema, const char *table, bool *locked,
                              struct db_triggers *out, struct err *e)
 {
     SCOPED(buf_free) struct buf of = {0}, settled = {0};
     /* MariaDB looks the table up only by the schema of the event. */
     sql_fill(&of, " AND EVENT_OBJECT_SCHEMA=? AND EVENT_OBJECT_TABLE=?", DB_ARGS(schema, table));
     sql_fill(&settled, "$ AND " DB_ONLY("??.??"), DB_ARGS(of.p, schema, table));
-    int rc = triggers_list(db, schema, settled.p, out, e);
-    if (rc == 0 || (db_in_vain(e) && !db_lock_busy(e)))
+    int rc = *locked ? -1 : triggers_list(db, schema, settled.p, out, e);
+    if (rc == 0 || (!*locked && db_in_vain(e) && !db_lock_busy(e)))
         return rc;
-    bool locked = db_lock_busy(e);
+    *locked = *locked || db_lock_busy(e);
     err_clear(e);
     /* A restore also replaces a table that cannot be opened. */
-    return locked ? triggers_of_locked(db, schema, table, of.p, out, e)
-                  : triggers_list(db, schema, of.p, out, e);
+    return *locked ? triggers_of_locked(db, schema, table, of.p, out, e)
+                   : triggers_list(db, schema, of.p, out, e);
 }
 
 int db_triggers_of(struct db *db, const char *schema, const struct names *tables,
@@ -294,9 +295,10 @@ int db_triggers_of(struct db *db, const char *schema, const struct names *tables
 {
     static const char was[] = "wk_wait_triggers";
     *out = (struct db_triggers){0};
+    bool locked = false;
     int rc = db_wait_briefly(db, was, e);
     for (size_t i = 0; i < tables->count && rc == 0; i++)
-        if ((rc = triggers_of_table(db, schema, tables->list[i], out, e)) < 0)
+        if ((rc = triggers_of_table(db, schema, tables->list[i], &locked, out, e)) < 0)
             err_step(e, "reading the triggers of table %s", tables->list[i]);
     rc = db_wait_as_before(db, was, rc, e);
     return triggers_finish(db, schema, rc, out, e);

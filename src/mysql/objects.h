@@ -38,7 +38,7 @@ struct db_triggers {
  * being altered, because information_schema waits for no definition (schema.h). */
 int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e);
 /* Lists the triggers of these tables, table by table, and lacks none: it waits for sessions that
- * replace a definition. It waits at most a second for a session that has locked a table, because
+ * replace a definition. It waits a second at most for sessions that have locked tables, because
  * that hides no trigger. */
 int db_triggers_of(struct db *db, const char *schema, const struct names *tables,
                    struct db_triggers *out, struct err *e);
