@@ -506,8 +506,8 @@ static int newest_stored(const struct action_context *a, struct fetch *f, struct
 }
 
 /* Hashes the schema's code as a dump with the tables of `m` does. It uses a separate connection,
- * because s->db holds table locks, under which it can read nothing else. No trigger is
- * hidden, because nobody alters a locked table. */
+ * because s->db holds table locks, under which it can read nothing else. Triggers of the locked
+ * tables are listed at once, because nobody can alter these tables. */
 static int hash_code(const struct action_context *a, const struct manifest *m, char hash[17],
                      struct err *e)
 {

@@ -60,8 +60,9 @@ int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e);
 int db_reset_session(struct db *db, struct err *e);
 /* Sets how long statements wait for table locks: whole seconds, rounded up. */
 int db_lock_wait(struct db *db, int64_t ms, struct err *e);
-/* Limits them to a second, and back. The server keeps the limit that the session had in the user
- * variable `was`. db_wait_as_before() returns `rc`, or -1 on error. */
+/* Limits these waits to a second until db_wait_as_before() is called. The server keeps the limit
+ * that the session had in the user variable named `was`. db_wait_as_before() returns `rc`, or -1 on
+ * error. */
 int db_wait_briefly(struct db *db, const char *was, struct err *e);
 int db_wait_as_before(struct db *db, const char *was, int rc, struct err *e);
 int db_execf(struct db *db, struct err *e, const char *fmt, ...)

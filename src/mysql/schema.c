@@ -252,7 +252,8 @@ int db_table_named(struct db *db, const char *schema, const char *table, struct 
 int db_table_hidden(struct db *db, const char *schema, const struct db_tables *listed,
                     const char *name, struct db_tables *now, struct err *e)
 {
-    static const char was[] = "wk_wait_hidden"; /* not wk_wait, which db_table_await() below uses */
+    /* Not the variable of db_table_await(), which the reading below may call. */
+    static const char was[] = "wk_wait_hidden";
     SCOPED(buf_free) struct buf settled = {0};
     *now = (struct db_tables){0};
     if (db_table_find(listed, name))

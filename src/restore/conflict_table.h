@@ -27,7 +27,7 @@ struct merge {
 struct merge_table {
     const char *name;
     const struct db_table *live; /* in m->live, or in `hidden` */
-    struct db_tables hidden;     /* the table, if ALTER TABLE had hidden it from m->live */
+    struct db_tables hidden;     /* the table, if ALTER TABLE had hidden it when m->live was read */
     struct db_table picked;      /* `live` with the file's columns only, in the file's order */
     char **columns;
     size_t column_count, counter; /* index of the AUTO_INCREMENT column; column_count: none */

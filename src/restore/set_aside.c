@@ -26,7 +26,7 @@ static bool is_aside(const struct db_table *t)
     return t->memory || text_among(t->name, world_progress_tables);
 }
 
-/* Adds a table of this name to the list if ALTER TABLE has hidden it there. */
+/* Adds the table of this name if ALTER TABLE had hidden it when the tables were listed. */
 static int set_aside_add_hidden(struct set_aside *s, const char *name, struct err *e)
 {
     SCOPED(db_tables_free) struct db_tables now = {0};
@@ -44,8 +44,8 @@ static int set_aside_add_hidden(struct set_aside *s, const char *name, struct er
     return 0;
 }
 
-/* Lists the tables of the world, with hidden ones of the newest dump: the game would go on writing
- * to a table that is not set aside. */
+/* Lists the tables of the world. Those of the newest dump are asked for by name if they are not
+ * listed, because the game would go on writing to a table that is not set aside. */
 static int set_aside_read(struct set_aside *s, struct err *e)
 {
     const struct config *c = s->job->cfg;
