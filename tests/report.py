@@ -10,6 +10,7 @@ sums over commits name the oldest of these, and how much of the program has chan
   tests/report.py --write                only write the report
 """
 import argparse
+import fcntl
 import json
 import os
 import platform
@@ -260,6 +261,12 @@ def main():
     for name in args.campaigns:
         if name not in known:
             p.error(f"{name} is no campaign; there are {', '.join(known)}")
+    STATE.mkdir(parents=True, exist_ok=True)
+    alone = open(STATE / "lock", "w")
+    try:
+        fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        p.error("another run counts here; it would lose the counts of this one")
     results, at = Results(), commit()
     chosen = [known[name] for name in args.campaigns or known]
     end = time.monotonic() + args.seconds if args.seconds else None
