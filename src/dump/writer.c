@@ -203,7 +203,7 @@ static int write_definitions(struct writing *w, struct buf *b, struct err *e)
     SCOPED(db_triggers_free) struct db_triggers triggers = {0};
     for (size_t i = 0; i < t->count; i++)
         names_add(&names, t->list[i].name);
-    return db_triggers_of(w->snap->meta, schema, &names, &triggers, e) < 0
+    return db_triggers_of(w->snap->meta, schema, &names, w->job->progress, &triggers, e) < 0
                ? -1
                : definitions_write(w->snap->meta, schema, t, &triggers, b, w->m->code_hash, e);
 }

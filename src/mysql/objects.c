@@ -291,15 +291,17 @@ static int triggers_of_table(struct db *db, const char *schema, const char *tabl
 }
 
 int db_triggers_of(struct db *db, const char *schema, const struct names *tables,
-                   struct db_triggers *out, struct err *e)
+                   struct progress *progress, struct db_triggers *out, struct err *e)
 {
     static const char was[] = "wk_wait_triggers";
     *out = (struct db_triggers){0};
     bool locked = false;
     int rc = db_wait_briefly(db, was, e);
-    for (size_t i = 0; i < tables->count && rc == 0; i++)
+    for (size_t i = 0; i < tables->count && rc == 0; i++) {
+        progress_table(progress, tables->list[i]);
         if ((rc = triggers_of_table(db, schema, tables->list[i], &locked, out, e)) < 0)
             err_step(e, "reading the triggers of table %s", tables->list[i]);
+    }
     rc = db_wait_as_before(db, was, rc, e);
     return triggers_finish(db, schema, rc, out, e);
 }

@@ -4,6 +4,7 @@
 #ifndef WK_MYSQL_OBJECTS_H
 #define WK_MYSQL_OBJECTS_H
 
+#include "base/progress.h"
 #include "base/text.h"
 #include "mysql/conn.h"
 #include "sql/definition.h"
@@ -41,7 +42,7 @@ int db_triggers(struct db *db, const char *schema, struct db_triggers *out, stru
  * replace a definition. It waits a second at most for sessions that have locked tables, because
  * that hides no trigger. */
 int db_triggers_of(struct db *db, const char *schema, const struct names *tables,
-                   struct db_triggers *out, struct err *e);
+                   struct progress *progress, struct db_triggers *out, struct err *e);
 void db_triggers_free(struct db_triggers *t);
 /* Appends "CREATE DEFINER=… TRIGGER `name` … ON `table` …", without a schema. */
 void db_trigger_sql(struct buf *b, const struct db_trigger *t, const char *table);

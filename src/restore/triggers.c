@@ -22,9 +22,8 @@ int triggers_replaced(struct restore *r, struct db_triggers *out, struct err *e)
     for (size_t i = 0; i < r->plan.count; i++)
         if (target_replaces(&r->plan.list[i]))
             names_add(&names, r->plan.list[i].name);
-    progress_at(r->job->progress, 0, 0);
     /* Reads the triggers of the world, because the copies that a drill makes have none. */
-    return db_triggers_of(r->db, r->job->cfg->schema, &names, out, e);
+    return db_triggers_of(r->db, r->job->cfg->schema, &names, r->job->progress, out, e);
 }
 
 /* Sets a hint for a missing privilege. The server names only the first one that it missed. */

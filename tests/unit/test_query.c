@@ -390,7 +390,7 @@ static void test_triggers_of_a_table(void **state)
         if (cases[i].why_show)
             script_error("SHOW CREATE TABLE", cases[i].why_show);
         struct db *db = script_open();
-        assert_int_equal(db_triggers_of(db, "game", &names, &t, &e), cases[i].rc);
+        assert_int_equal(db_triggers_of(db, "game", &names, NULL, &t, &e), cases[i].rc);
         assert_int_equal(asked("FROM information_schema.TRIGGERS"), cases[i].looks);
         assert_int_equal(asked("SHOW CREATE TABLE"), cases[i].shows);
         assert_int_equal(t.count, cases[i].rc == 0);
