@@ -206,8 +206,8 @@ def changed_lines(since):
 
 
 def sums(rows):
-    """Returns the table of the campaigns that ran on several commits, without those that are done at once."""
-    lines = ["", "Sums over the commits since a campaign last failed:", "",
+    """Returns the table of the campaigns that take several slices and ran on several commits."""
+    lines = ["", "Sums over all commits since the last failure of each campaign:", "",
              "| campaign | commits | oldest | lines of `src` changed since | counts | goal | result |", "|---|---|---|---|---|---|---|"]
     for campaign in campaigns():
         commits, counts = summed(campaign, [(at, row) for of, at, row in rows if of.name == campaign.name])
@@ -266,7 +266,7 @@ def main():
     try:
         fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        p.error("another run counts here; it would lose the counts of this one")
+        p.error("another run is at work here; each would overwrite the counts of the other")
     results, at = Results(), commit()
     chosen = [known[name] for name in args.campaigns or known]
     end = time.monotonic() + args.seconds if args.seconds else None

@@ -8,7 +8,7 @@
 #include "mysql/schema.h"
 
 /* Appends the section to `b` (nothing if the schema has no such objects). `schema` is the default
- * schema of `db`. `tables` are those of the dump: of `triggers`, those of other tables are omitted.
+ * schema of `db`. `tables` are those of the dump; triggers of other tables are omitted.
  * `hash`: of the objects and of the settings they are made with; equal if and only if these are. */
 int definitions_write(struct db *db, const char *schema, const struct db_tables *tables,
                       const struct db_triggers *triggers, struct buf *b, char hash[17],

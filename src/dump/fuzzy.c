@@ -179,7 +179,8 @@ struct fuzzy *fuzzy_scan(const struct job *job, struct db *db, const struct db_t
     *f = (struct fuzzy){.job = job, .tables = tables, .copied = copied, .fd = spool_open(job, e)};
     f->parts = xcalloc(tables->count + 1, sizeof *f->parts);
     f->schema = f->fd < 0 ? NULL : db_schema_name(db, job->cfg->schema, e);
-    /* An ALTER TABLE that hides facts is logged after them, so the position comes first. */
+    /* An ALTER TABLE that hides facts from this reading is logged later. The position is read
+     * first, so the log behind it shows that ALTER TABLE. */
     int rc = f->schema && fuzzy_position(db, &f->start, e) == 0
                  ? db_scan_facts(db, f->schema, &facts, e)
                  : -1;

@@ -95,8 +95,8 @@ bool db_no_connection(const struct err *e);
 bool db_lock_busy(const struct err *e);
 /* Returns true if no answer came, or not in time. The statement's outcome is then unknown. */
 bool db_unanswered(const struct err *e);
-/* Returns true if the statement was ended by a lock, a KILL, a lack of memory or a lost connection.
- * Such a failure says nothing about the object that the statement names. */
+/* Returns true if a lock of another session, a KILL, a lack of memory or a lost connection ended
+ * the statement. Such a failure says nothing about the object that the statement names. */
 bool db_in_vain(const struct err *e);
 /* Returns true if the table or its schema does not exist. */
 bool db_table_missing(const struct err *e);

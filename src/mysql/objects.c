@@ -178,7 +178,7 @@ static void triggers_cut(struct db_triggers *t, size_t count)
     t->count = count;
 }
 
-/* Moves all triggers to the end of `to`. */
+/* Moves all triggers of `from` to the end of `to`. */
 static void triggers_take(struct db_triggers *to, struct db_triggers *from)
 {
     for (size_t i = 0; i < from->count; i++) {
@@ -246,9 +246,9 @@ static bool triggers_same(const struct db_triggers *a, const struct db_triggers 
     return same;
 }
 
-/* Lists the triggers of a table that somebody has locked, which hides none of them. SHOW CREATE
- * TABLE waits only while a definition is replaced. The next replacement may begin right after it,
- * so two lists in succession must be equal. */
+/* Lists the triggers of a table that a session has locked. A lock hides no trigger. SHOW CREATE
+ * TABLE waits only while a session replaces the definition. The next replacement may begin right
+ * after it, so two lists in succession must be equal. */
 static int triggers_of_locked(struct db *db, const char *schema, const char *table,
                               const char *where, struct db_triggers *out, struct err *e)
 {
@@ -270,9 +270,9 @@ static int triggers_of_locked(struct db *db, const char *schema, const char *tab
     return err_set(e, ERR_CHANGED, 0, "they change all the time");
 }
 
-/* Lists the triggers of a table by the statement that also opens it: a server opens all tables of a
- * statement before it reads rows, and keeps their definitions until the end of the statement. Sets
- * *locked if it has waited for a lock in vain; then no table is opened. */
+/* Lists the triggers of a table by a statement that also opens the table: a server opens all tables
+ * of a statement before it reads rows, and keeps their definitions until the end of the statement.
+ * Sets *locked if that statement waited for a lock in vain; then no further table is opened. */
 static int triggers_of_table(struct db *db, const char *schema, const char *table, bool *locked,
                              struct db_triggers *out, struct err *e)
 {
@@ -280,11 +280,13 @@ static int triggers_of_table(struct db *db, const char *schema, const char *tabl
     /* MariaDB looks the table up only by the schema of the event. */
     sql_fill(&of, " AND EVENT_OBJECT_SCHEMA=? AND EVENT_OBJECT_TABLE=?", DB_ARGS(schema, table));
     sql_fill(&settled, "$ AND " DB_ONLY("??.??"), DB_ARGS(of.p, schema, table));
-    int rc = *locked ? -1 : triggers_list(db, schema, settled.p, out, e);
-    if (rc == 0 || (!*locked && db_in_vain(e) && !db_lock_busy(e)))
-        return rc;
-    *locked = *locked || db_lock_busy(e);
-    err_clear(e);
+    if (!*locked) {
+        int rc = triggers_list(db, schema, settled.p, out, e);
+        if (rc == 0 || (db_in_vain(e) && !db_lock_busy(e)))
+            return rc;
+        *locked = db_lock_busy(e);
+        err_clear(e);
+    }
     /* A restore also replaces a table that cannot be opened. */
     return *locked ? triggers_of_locked(db, schema, table, of.p, out, e)
                    : triggers_list(db, schema, of.p, out, e);

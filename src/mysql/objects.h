@@ -38,9 +38,9 @@ struct db_triggers {
 /* Lists the triggers in the order in which they fire. The list may lack those of a table that is
  * being altered, because information_schema waits for no definition (schema.h). */
 int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e);
-/* Lists the triggers of these tables, table by table, and lacks none: it waits for sessions that
- * replace a definition. It waits a second at most for sessions that have locked tables, because
- * that hides no trigger. */
+/* Lists the triggers of these tables, table by table. No trigger is missing, because this waits
+ * while a session replaces a definition. It waits at most a second for a session that has locked a
+ * table: a lock hides no trigger. Each table is reported as progress. */
 int db_triggers_of(struct db *db, const char *schema, const struct names *tables,
                    struct progress *progress, struct db_triggers *out, struct err *e);
 void db_triggers_free(struct db_triggers *t);

@@ -321,7 +321,7 @@ static void keys_free(struct keys *k)
 
 /* Reads all unique keys, including the primary key, because each may conflict with a row. While
  * ALTER TABLE replaces a definition, information_schema shows no key; the statement that also opens
- * the table waits for it. `locked`: this session has locked the table, so that nobody alters it. */
+ * the table waits for it. `locked`: this session has locked the table, so nobody can alter it. */
 static int read_keys(struct merge *m, const struct merge_table *t, bool locked, struct keys *out,
                      struct err *e)
 {

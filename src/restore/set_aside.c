@@ -51,7 +51,8 @@ static int set_aside_read(struct set_aside *s, struct err *e)
     const struct config *c = s->job->cfg;
     SCOPED(catalog_free) struct catalog dumps = {0};
     struct err ignored;
-    (void)catalog_load(s->job->dirfd, c->name, &dumps, &ignored); /* no dump: no names are known */
+    (void)catalog_load(s->job->dirfd, c->name, &dumps,
+                       &ignored); /* without a dump no name is known */
     const struct catalog_entry *newest = catalog_newest(&dumps, 0);
     int rc = world_tables(s->db, c, c->schema, &s->tables, e);
     fault_point("aside.listed");
@@ -126,8 +127,8 @@ static int set_aside_lock_all(struct set_aside *s, struct err *e)
                : 0;
 }
 
-/* Returns 1 if no table to be set aside is missing from those that are locked. Returns 0 and names
- * the table in `e` if one is. */
+/* Returns 1 if all tables to be set aside are locked. If one is not, returns 0 and names it in `e`.
+ */
 static int set_aside_has_all(const struct set_aside *s, struct err *e)
 {
     const struct config *c = s->job->cfg;
@@ -161,13 +162,13 @@ int set_aside_lock(struct set_aside *s, const struct job *job, struct err *e)
         return -1;
     int all = 0;
     for (unsigned listings = LISTINGS; all == 0 && listings > 0; listings--) {
-        struct err ignored;
+        struct err why;
         db_tables_free(&s->tables);
         if (set_aside_list(s, e) < 0)
             return -1;
         all = set_aside_lock_all(s, e) < 0 ? -1 : set_aside_has_all(s, e);
-        if (all == 0 && set_aside_unlock(s, &ignored) < 0)
-            return err_pass(e, &ignored);
+        if (all == 0 && set_aside_unlock(s, &why) < 0)
+            return err_pass(e, &why);
     }
     if (all <= 0)
         return err_step(e, "blocking the game's writes");

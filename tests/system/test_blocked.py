@@ -86,7 +86,7 @@ def test_an_idle_session_of_the_game_is_ended(lost, sessions, victim, what):
 
 
 def test_an_idle_session_that_locks_before_the_swap(lost, sessions, victim):
-    """A session that locks a table when the swap is about to begin is ended as one that had locked it before."""
+    """A session that locks a table just before the swap is ended like one that had locked it earlier."""
     grant(victim, *MAY_END)
     restoring = lost.popen("--restore", fault="restore.conflict_saved=stop")
     lost.wait(lambda: stopped(lost), "the restore to stop")

@@ -256,7 +256,8 @@ LOCKS = pytest.param("lock", marks=pytest.mark.only(
 @pytest.mark.parametrize("method", ["copy", LOCKS, "fuzzy"])
 @pytest.mark.parametrize("statement", ["ALTER TABLE a FORCE", "LOCK TABLES a WRITE"])
 def test_a_game_that_waits_for_the_locks_of_a_dump(make_world, make_keeper, make_server, method, statement):
-    """A session that waits for the locks of a dump, or has locked a table after the dump, does not make the dump wait."""
+    """A dump does not wait for a session of the game that waits for the locks of the dump, or that has locked a table which the
+    dump no longer locks."""
     world = make_world("empty", on=make_server("--log-bin=log", "--binlog-format=ROW"))
     world.sql("CREATE TABLE a (id INT PRIMARY KEY, n INT) ENGINE=MEMORY", "INSERT INTO a VALUES (1,1)",
               "SET GLOBAL log_bin_trust_function_creators=1",

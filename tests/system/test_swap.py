@@ -132,8 +132,8 @@ def test_many_tables_and_a_slow_server(make_world, make_keeper, victim):
 
 @pytest.mark.each_server
 def test_a_trigger_of_a_table_that_is_altered_during_restores(make_world, make_keeper):
-    """ALTER TABLE hides the triggers of its table for a moment. A restore that is refused because of a trigger is not made
-    without it because the triggers were read at such a moment."""
+    """ALTER TABLE hides the triggers of its table for a moment. A restore that must be refused because of a trigger is refused
+    also if it reads the triggers at such a moment."""
     world = make_world("empty")
     world.sql("CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, n INT) ENGINE=MEMORY", "INSERT INTO a VALUES (1,1)")
     keeper = make_keeper(world).init()

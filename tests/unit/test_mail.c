@@ -407,7 +407,10 @@ static bool fails_within(const char *mode, int64_t timeout, enum err_class cls, 
     assert_false(o.accepted);
     assert_int_equal(o.e.cls, cls);
     free(o.said);
-    return strstr(o.e.text, text) != NULL;
+    if (strstr(o.e.text, text))
+        return true;
+    print_message("%s: %s\n", mode, o.e.text);
+    return false;
 }
 
 static void test_failures(void **state)

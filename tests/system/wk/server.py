@@ -163,11 +163,11 @@ def template(base, kind, *options):
     return path
 
 
-# A row of the server's list of processes; unknown values are None, and text of any bytes is decoded.
-# MariaDB's tables of privileges are of Aria. Seen once, in a server that was never killed: the index of one was corrupted.
+# MariaDB keeps privileges in Aria tables. The index of one was corrupted once, in a server that was never killed.
 ARIA_BROKEN = 126
 ARIA_PRIVILEGES = ("columns_priv", "db", "global_priv", "procs_priv", "proxies_priv", "roles_mapping", "tables_priv")
 
+# A row of the server's list of processes; unknown values are None, and text of any bytes is decoded.
 Session = namedtuple("Session", "id user host db command time state info")
 
 
@@ -389,7 +389,7 @@ def fits(value, wanted):
 
 @contextlib.contextmanager
 def repeating(world, *statements):
-    """Executes the statements in a loop, and yields a list that grows with each. One that loses a deadlock is passed over."""
+    """Executes the statements in a loop, and yields a list of those that succeeded. A statement may lose a deadlock."""
     over, done = threading.Event(), []
 
     def repeat():
