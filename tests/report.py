@@ -7,6 +7,7 @@ sums over commits name the oldest of these, and how much of the program has chan
 
   tests/report.py                        all campaigns, until each is done
   tests/report.py --seconds 3600 kills   only the named ones, for an hour
+  tests/report.py --jobs 3               three campaigns at a time: most of them wait more than they compute
   tests/report.py --write                only write the report
 """
 import argparse
@@ -18,6 +19,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +28,7 @@ STATE = TOP / "build/report"
 REPORT, DATA = TOP / "tests/REPORT.md", TOP / "tests/report.json"
 
 
-@dataclass
+@dataclass(eq=False)
 class Campaign:
     """`command` does one slice; {seed} is another number for each slice. `counts` are {name: expression with one group}: what
     all matches of a slice add up to. `once`: a slice is the whole campaign, and its counts are results, not sums."""
@@ -152,7 +154,6 @@ class Results:
         old = {} if campaign.once else row["counts"]
         row["counts"] = {name: round(old.get(name, 0) + n, 1) for name, n in counts.items()}
         row["failures"] += [failure] if failure else []
-        STATE.mkdir(parents=True, exist_ok=True)
         new = self.file.with_suffix(".new")
         new.write_text(json.dumps(self.all, indent=1, sort_keys=True) + "\n")
         new.replace(self.file)
@@ -162,19 +163,38 @@ class Results:
         return bool(row["failures"]) or row["counts"].get(campaign.wanted[0], 0) >= campaign.wanted[1]
 
 
-def run_slice(campaign, at, results):
-    seed = 1000 * (sum(row["slices"] for row in results.all[campaign.name].values()) + 1)  # no other commit had it
-    command = campaign.command.format(seed=seed)
+def run_slice(campaign, seed):
+    """Returns (seconds, counts, failure)."""
     log = STATE / f"{campaign.name}.log"
-    STATE.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     with open(log, "wb") as out:
-        run = subprocess.run(["bash", "-c", command], cwd=TOP, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                             env={**os.environ, **campaign.env}, check=False)
+        run = subprocess.run(["bash", "-c", campaign.command.format(seed=seed)], cwd=TOP, stdin=subprocess.DEVNULL, stdout=out,
+                             stderr=subprocess.STDOUT, env={**os.environ, **campaign.env}, check=False)
     counts = counted(campaign, log.read_text(errors="replace"))
     failure = f"exit status {run.returncode} with seed {seed}" if run.returncode else None
-    results.add(campaign, at, time.monotonic() - began, counts, failure)
     print(f"{campaign.name}: {counts}" + (f", FAILED, see {log}" if failure else ""), flush=True)
+    return time.monotonic() - began, counts, failure
+
+
+def run_campaigns(chosen, at, results, jobs, end):
+    """Runs slices, at most one of each campaign at a time, until all is done or the time `end` has come."""
+    running = {}
+
+    def begin():
+        left = [c for c in chosen if c not in running.values() and not results.done(c, at)]
+        while left and len(running) < jobs and not (end and time.monotonic() >= end):
+            campaign = min(left, key=lambda c: results.row(c, at)["seconds"])
+            left.remove(campaign)
+            seed = 1000 * (sum(row["slices"] for row in results.all[campaign.name].values()) + 1)  # no other commit had it
+            running[pool.submit(run_slice, campaign, seed)] = campaign
+
+    with ThreadPoolExecutor(jobs) as pool:
+        begin()
+        while running:
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                results.add(running.pop(done), at, *done.result())
+            report(results)
+            begin()
 
 
 def summed(campaign, rows):
@@ -255,6 +275,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("campaigns", nargs="*", metavar="CAMPAIGN")
     p.add_argument("--seconds", type=int, help="begin no slice after this time")
+    p.add_argument("--jobs", type=int, default=1, help="this many campaigns at a time")
     p.add_argument("--write", action="store_true", help="only write the report")
     args = p.parse_args()
     known = {c.name: c for c in campaigns()}
@@ -270,12 +291,8 @@ def main():
     results, at = Results(), commit()
     chosen = [known[name] for name in args.campaigns or known]
     end = time.monotonic() + args.seconds if args.seconds else None
-    left = [] if args.write else [c for c in chosen if not results.done(c, at)]
-    while left and not (end and time.monotonic() >= end):
-        campaign = min(left, key=lambda c: results.row(c, at)["seconds"])
-        run_slice(campaign, at, results)
-        report(results)
-        left = [c for c in chosen if not results.done(c, at)]
+    if not args.write:
+        run_campaigns(chosen, at, results, max(args.jobs, 1), end)
     report(results)
     return 1 if any(results.row(c, at)["failures"] for c in chosen) else 0
 

@@ -67,6 +67,25 @@ def test_sums_begin_after_a_failure():
     assert report.summed(campaign, rows[:1]) == (["a"], {"kills": 50, "changes": 500})
 
 
+def test_campaigns_at_the_same_time(tmp_path, monkeypatch):
+    """With two jobs, slices of two campaigns overlap, never two of one, and each campaign goes on until it is done or has failed."""
+    for name, value in (("STATE", tmp_path), ("TOP", tmp_path), ("DATA", tmp_path / "none"), ("REPORT", tmp_path / "report"),
+                        ("machine", lambda: None), ("report", lambda results: None)):
+        monkeypatch.setattr(report, name, value)
+
+    def campaign(name, other, rest="true"):
+        # Its first slice ends only when the other one has begun; a second slice at the same time would find the directory.
+        return report.Campaign(name, name, f"mkdir {name} && touch {name}.began && timeout 60 sh -c 'until [ -e {other}.began ]; do "
+                               f"sleep .01; done' && echo 2 kills, seed {{seed}} >>{name}.seeds && echo 2 kills && rmdir {name} && {rest}",
+                               {"kills": r"(\d+) kills"}, ("kills", 6))
+    one, two, failing = campaign("a", "b"), campaign("b", "a"), campaign("c", "a", "false")
+    results = report.Results()
+    report.run_campaigns([one, two, failing], "commit", results, 2, None)
+    assert [results.row(c, "commit")["counts"] for c in (one, two, failing)] == [{"kills": 6}, {"kills": 6}, {"kills": 2}]
+    assert [len(results.row(c, "commit")["failures"]) for c in (one, two, failing)] == [0, 0, 1]
+    assert [line.split()[-1] for line in (tmp_path / "a.seeds").read_text().splitlines()] == ["1000", "2000", "3000"]
+
+
 def test_the_report_itself_does_not_change_the_commit(tmp_path, monkeypatch):
     """A campaign counts on the commit, also after another one has written the report; with any other change it does not."""
     monkeypatch.setattr(report, "TOP", tmp_path)
