@@ -147,37 +147,50 @@ static void column_facts(struct check *c, const struct ledger *l)
     check_fact(c, "index", l->index != NULL);
 }
 
+/* Sets a word to one value of information_schema about the ledger's table, or to "" if there is
+ * none. */
+static int request_ask(struct check *c, const struct ledger *l, const char *name, const char *sql,
+                       const char *const *args, struct err *e)
+{
+    SCOPED(xfree) char *s = db_one_settled(c->db, l->schema, l->cfg->table, sql, args, e);
+    check_word(c, name, "%s", s ? s : "");
+    return e->cls == ERR_NONE ? 0 : -1;
+}
+
 /* While a row is in the ledger, its unique key rejects a repeated request. Afterwards the trigger
  * rejects it. */
-static void request_facts(struct check *c, const struct ledger *l)
+static int request_facts(struct check *c, const struct ledger *l, struct err *e)
 {
     const char *schema = l->schema, *table = l->cfg->table;
+    int current = ledger_trigger_current(c->db, l, e);
     check_word(c, "request", "%s", l->request ? l->request->name : "");
     check_fact(c, "request_not_unique", false);
     check_fact(c, "wrong_timing", false);
-    check_fact(c, "trigger_unsafe", ledger_trigger_current(c->db, l, &(struct err){0}) == 0);
+    check_fact(c, "trigger_unsafe", current == 0);
+    if (current < 0)
+        return -1;
     if (l->request) {
-        rules_ledgers_ask(
-            c, "unique_keys",
-            "SELECT COUNT(*) FROM (SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE "
-            "TABLE_SCHEMA=? AND TABLE_NAME=? AND NON_UNIQUE=0 GROUP BY INDEX_NAME HAVING "
-            "COUNT(*)=1 AND COUNT(SUB_PART)=0 AND LOWER(MAX(COLUMN_NAME))=LOWER(?)) x",
-            DB_ARGS(schema, table, l->request->name));
+        if (request_ask(
+                c, l, "unique_keys",
+                "SELECT COUNT(*) y FROM (SELECT INDEX_NAME FROM information_schema.STATISTICS "
+                "WHERE TABLE_SCHEMA=? AND TABLE_NAME=? AND NON_UNIQUE=0 GROUP BY INDEX_NAME HAVING "
+                "COUNT(*)=1 AND COUNT(SUB_PART)=0 AND LOWER(MAX(COLUMN_NAME))=LOWER(?)) z",
+                DB_ARGS(schema, table, l->request->name), e) < 0 ||
+            request_ask(c, l, "timing",
+                        "SELECT ACTION_TIMING FROM information_schema.TRIGGERS WHERE "
+                        "EVENT_OBJECT_SCHEMA=? AND EVENT_OBJECT_TABLE=? AND TRIGGER_NAME=?",
+                        DB_ARGS(schema, table, LEDGER_OWN(l->cfg, "request")), e) < 0)
+            return -1;
         check_fact(c, "request_not_unique", !check_is(c, "unique_keys"));
-        rules_ledgers_ask(
-            c, "timing",
-            "SELECT ACTION_TIMING FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=? AND "
-            "TRIGGER_NAME=?",
-            DB_ARGS(schema, LEDGER_OWN(l->cfg, "request")));
         const char *timing = check_text(c, "timing");
         check_fact(c, "wrong_timing",
                    timing[0] && strcmp(timing, l->memory ? "BEFORE" : "AFTER") != 0);
     }
-    rules_ledgers_ask(
-        c, "deleting",
-        "SELECT GROUP_CONCAT(TRIGGER_NAME SEPARATOR ', ') FROM information_schema.TRIGGERS WHERE "
+    return request_ask(
+        c, l, "deleting",
+        "SELECT GROUP_CONCAT(TRIGGER_NAME SEPARATOR ', ') y FROM information_schema.TRIGGERS WHERE "
         "EVENT_OBJECT_SCHEMA=? AND EVENT_OBJECT_TABLE=? AND EVENT_MANIPULATION<>'INSERT'",
-        DB_ARGS(schema, table));
+        DB_ARGS(schema, table), e);
 }
 
 /* The table of levels belongs to the game. Errors in it affect only the view of levels. */
@@ -268,9 +281,9 @@ void check_ledgers(struct check *c)
         struct ledger l = {0};
         struct err e = {0};
         check_word(c, "ledger", "%s", c->cfg->ledgers[i].name);
-        if (ledger_open(c->db, c->cfg->schema, &c->cfg->ledgers[i], &l, &e) == 0) {
+        if (ledger_open(c->db, c->cfg->schema, &c->cfg->ledgers[i], &l, &e) == 0 &&
+            request_facts(c, &l, &e) == 0) {
             column_facts(c, &l);
-            request_facts(c, &l);
             level_facts(c, &l);
             rollup_facts(c, &l);
             rules_ledgers_table_facts(c, &l);

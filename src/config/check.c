@@ -486,7 +486,7 @@ static bool wrong_standby(const struct checking *k)
     static const char section[] = "standby";
     const struct config *c = k->c;
     const char *first = first_key(k, section);
-    enum store_kind kind;
+    enum store_kind kind = STORE_DIR;
     bool s3 = store_kind_of(&c->offsite, &kind) && kind == STORE_S3;
     k->c->standby.given = first != NULL;
     return first &&

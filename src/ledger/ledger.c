@@ -162,8 +162,8 @@ static int find_indexes(struct db *db, struct ledger *l, struct err *e)
     for (unsigned i = 0; i < l->cfg->key.count; i++)
         buf_printf(&want, "%s\n", l->key[i]->name);
     buf_adds(&want, l->cfg->id);
-    l->index = db_one_with(
-        db,
+    l->index = db_one_settled(
+        db, l->schema, table,
         "SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=? AND "
         "TABLE_NAME=? AND INDEX_TYPE='BTREE' GROUP BY INDEX_NAME HAVING COUNT(SUB_PART)=0 AND "
         "GROUP_CONCAT(LOWER(COLUMN_NAME) ORDER BY SEQ_IN_INDEX SEPARATOR '\\n')="
@@ -173,12 +173,12 @@ static int find_indexes(struct db *db, struct ledger *l, struct err *e)
         return -1;
     if (l->memory || l->mariadb)
         return 0;
-    l->id_index =
-        db_one_with(db,
-                    "SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=? AND "
-                    "TABLE_NAME=? AND SEQ_IN_INDEX=1 AND LOWER(COLUMN_NAME)=LOWER(?) ORDER BY "
-                    "INDEX_NAME='PRIMARY' DESC LIMIT 1",
-                    DB_ARGS(l->schema, table, l->cfg->id), e);
+    l->id_index = db_one_settled(
+        db, l->schema, table,
+        "SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=? AND "
+        "TABLE_NAME=? AND SEQ_IN_INDEX=1 AND LOWER(COLUMN_NAME)=LOWER(?) ORDER BY "
+        "INDEX_NAME='PRIMARY' DESC LIMIT 1",
+        DB_ARGS(l->schema, table, l->cfg->id), e);
     return l->id_index || e->cls == ERR_NONE ? 0 : -1;
 }
 
@@ -332,15 +332,16 @@ static const struct {
 
 /* A view whose definition this account may not read is assumed to be ours. */
 static const char *const there_sql[] = {
-    [TABLE] = "SELECT TABLE_TYPE<>'VIEW' AND (SELECT COUNT(*) FROM information_schema.COLUMNS c "
-              "WHERE c.TABLE_SCHEMA=t.TABLE_SCHEMA AND c.TABLE_NAME=t.TABLE_NAME AND "
-              "FIND_IN_SET(c.COLUMN_NAME,?))=1+CHAR_LENGTH(?)-CHAR_LENGTH(REPLACE(?,',','')) FROM "
-              "information_schema.TABLES t WHERE TABLE_SCHEMA=? AND TABLE_NAME=?",
+    [TABLE] =
+        "SELECT TABLE_TYPE<>'VIEW' AND (SELECT COUNT(*) FROM information_schema.COLUMNS c "
+        "WHERE c.TABLE_SCHEMA=t.TABLE_SCHEMA AND c.TABLE_NAME=t.TABLE_NAME AND "
+        "FIND_IN_SET(c.COLUMN_NAME,?))=1+CHAR_LENGTH(?)-CHAR_LENGTH(REPLACE(?,',','')) y FROM "
+        "information_schema.TABLES t WHERE TABLE_SCHEMA=? AND TABLE_NAME=?",
     [VIEW] = "SELECT TABLE_TYPE='VIEW' AND COALESCE((SELECT MAX(VIEW_DEFINITION='' OR "
              "LOCATE(?,VIEW_DEFINITION)>0) FROM information_schema.VIEWS v WHERE "
-             "v.TABLE_SCHEMA=t.TABLE_SCHEMA AND v.TABLE_NAME=t.TABLE_NAME AND ?=?),1) FROM "
+             "v.TABLE_SCHEMA=t.TABLE_SCHEMA AND v.TABLE_NAME=t.TABLE_NAME AND ?=?),1) y FROM "
              "information_schema.TABLES t WHERE TABLE_SCHEMA=? AND TABLE_NAME=?",
-    [TRIGGER] = "SELECT 1+CHAR_LENGTH(CONCAT(?,?,?)) FROM information_schema.TRIGGERS WHERE "
+    [TRIGGER] = "SELECT 1+CHAR_LENGTH(CONCAT(?,?,?)) y FROM information_schema.TRIGGERS WHERE "
                 "TRIGGER_SCHEMA=? AND TRIGGER_NAME=?",
 };
 
@@ -349,8 +350,9 @@ static int ledger_is_there(struct db *db, const struct ledger *l, size_t i, cons
                            struct err *e)
 {
     const char *of = beside[i].of;
-    SCOPED(xfree) char *found =
-        db_one_with(db, there_sql[beside[i].kind], DB_ARGS(of, of, of, l->schema, name), e);
+    const char *table = beside[i].kind == TRIGGER ? l->cfg->table : name;
+    SCOPED(xfree) char *found = db_one_settled(db, l->schema, table, there_sql[beside[i].kind],
+                                               DB_ARGS(of, of, of, l->schema, name), e);
     if (found && strcmp(found, "1") != 0)
         return refuse_foreign(l, name, e);
     return found ? 1 : e->cls == ERR_NONE ? 0 : -1;
@@ -400,11 +402,12 @@ int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct 
 
 int ledger_trigger_current(struct db *db, const struct ledger *l, struct err *e)
 {
-    SCOPED(xfree) char *old =
-        db_one_with(db,
-                    "SELECT 1 FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=? AND "
-                    "TRIGGER_NAME=? AND LOCATE('" DB_ONLY_TABLE "',ACTION_STATEMENT)=0",
-                    DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "request")), e);
+    SCOPED(xfree) char *old = db_one_settled(
+        db, l->schema, l->cfg->table,
+        "SELECT 1 AS y FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA=? AND "
+        "EVENT_OBJECT_TABLE=? AND TRIGGER_NAME=? AND LOCATE('" DB_ONLY_TABLE
+        "',ACTION_STATEMENT)=0",
+        DB_ARGS(l->schema, l->cfg->table, LEDGER_OWN(l->cfg, "request")), e);
     return old ? 0 : e->cls == ERR_NONE ? 1 : -1;
 }
 

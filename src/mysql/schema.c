@@ -246,7 +246,10 @@ int db_table_named(struct db *db, const char *schema, const char *table, struct 
     SCOPED(buf_free) struct buf w = {0};
     buf_adds(&w, "TABLE_NAME=");
     sql_string(&w, table, strlen(table));
-    return tables_where(db, schema, w.p, w.p, out, e);
+    if (tables_where(db, schema, w.p, w.p, out, e) < 0)
+        return -1;
+    static const struct db_tables none;
+    return out->count || db_table_hidden(db, schema, &none, table, out, e) >= 0 ? 0 : -1;
 }
 
 int db_table_hidden(struct db *db, const char *schema, const struct db_tables *listed,
@@ -271,6 +274,30 @@ int db_table_hidden(struct db *db, const char *schema, const struct db_tables *l
     /* A server with case-insensitive names may list the table with other letter cases. */
     bool hidden = now->count > 0 && !db_table_find(listed, now->list[0].name);
     return db_wait_as_before(db, was, rc < 0 ? -1 : hidden, e);
+}
+
+char *db_one_settled(struct db *db, const char *schema, const char *table, const char *sql,
+                     const char *const *args, struct err *e)
+{
+    static const char was[] = "wk_wait_one";
+    SCOPED(buf_free) struct buf of = {0}, settled = {0};
+    char *value = NULL;
+    sql_fill(&of, sql, args);
+    sql_fill(&settled, "SELECT * FROM ($) x WHERE " DB_ONLY("??.??"), DB_ARGS(of.p, schema, table));
+    if (db_wait_briefly(db, was, e) < 0)
+        return NULL;
+    /* A node of Galera ends this statement (1213, 1317) in favor of an ALTER TABLE. */
+    for (unsigned n = 1;; n++) {
+        value = db_one(db, settled.p, e);
+        if (n == READINGS || (e->num != DB_DEADLOCK && e->num != DB_INTERRUPTED))
+            break;
+    }
+    if (e->num == DB_LOCK_TIMEOUT || (e->cls != ERR_NONE && !db_in_vain(e)))
+        value = db_one(db, of.p, e);
+    if (db_wait_as_before(db, was, e->cls == ERR_NONE ? 0 : -1, e) == 0)
+        return value;
+    free(value);
+    return NULL;
 }
 
 int db_tuple_place(const struct db_table *t, const char *column)

@@ -77,7 +77,7 @@ int db_tables_with(struct db *db, const char *schema, const struct names *also,
 int db_closed_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e);
 int db_own_tables(struct db *db, const char *schema, struct db_tables *out, struct err *e);
 /* Reads the table of that name, whatever its engine and prefix; an empty list if it does not
- * exist. */
+ * exist. Errors as in db_table_await(). */
 int db_table_named(struct db *db, const char *schema, const char *table, struct db_tables *out,
                    struct err *e);
 /* Waits up to a second until no session changes the definition of the table. Returns 1 if the table
@@ -93,6 +93,12 @@ int db_table_await(struct db *db, const char *schema, const char *table, struct 
  * Errors as in db_table_await(). Free `now` with db_tables_free(). */
 int db_table_hidden(struct db *db, const char *schema, const struct db_tables *listed,
                     const char *name, struct db_tables *now, struct err *e);
+/* Returns one value as db_one_with() does, from a SELECT of information_schema about this table or
+ * its triggers, by a statement that also opens the table, so that no ALTER TABLE hides them. If the
+ * table cannot be opened, or not within a second because another session has locked it, it is not
+ * opened: a lock hides nothing. The selected column has a name. */
+char *db_one_settled(struct db *db, const char *schema, const char *table, const char *sql,
+                     const char *const *args, struct err *e);
 /* Sets the primary keys of these tables, and whether names are case-insensitive. A key with a
  * generated column does not count, because tuples lack that column. */
 int db_table_keys(struct db *db, const char *schema, struct db_tables *tables, struct err *e);

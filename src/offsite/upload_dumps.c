@@ -191,6 +191,11 @@ static enum remote_result send_dump(struct upload *u, const struct catalog_entry
     if (attempt > COPY_TRIES) {
         err_set(e, ERR_REFUSED, 0, "%s: %u interrupted uploads of it are in the store", x->m.name,
                 COPY_TRIES);
+        err_hint(
+            e,
+            "the next dump is sent; this one too, as soon as you have deleted %s/dumps/%s*.gz* "
+            "in the store",
+            u->cfg->name, x->m.name);
         return REMOTE_REFUSED;
     }
     SCOPED(xfree) char *file = xasprintf("%s.sql.gz", x->m.name);

@@ -34,8 +34,7 @@ static bool may_send(struct upload *u, struct ledger_file *f)
     struct err why = {0};
     ledger_copy_name(name, u->cfg->name, f->name, LEDGER_FILES_MANIFEST);
     if (next_attempt(u, f) > COPY_TRIES)
-        err_set(&why, ERR_REFUSED, 0, "%u uploads of it were cut off and lie in the store",
-                COPY_TRIES);
+        err_set(&why, ERR_REFUSED, 0, "%u interrupted uploads of it are in the store", COPY_TRIES);
     else if (names_has(&u->ledgers_damaged, f->name))
         err_set(&why, ERR_DAMAGED, 0, "it does not match its manifest");
     else if (!remote_name_valid(name))

@@ -2,6 +2,7 @@
 workers are killed at each point. A recorder of all requests checks that no object is replaced, no manifest precedes its data,
 nothing is stored in clear text, and no secret is sent."""
 import contextlib
+import fnmatch
 import hashlib
 import json
 import os
@@ -153,6 +154,24 @@ def test_answers(world_and_liar):
             w.liar.objects.clear()  # a store may hold nine interrupted uploads of a dump
     w.keeper.probes_pass("A")
     w.witness.then = None
+    w.all_stored()
+
+
+def test_nine_interrupted_uploads(world_and_liar):
+    """A dump whose nine names are taken is not sent. The alert says which files to delete, and then it is sent."""
+    w = world_and_liar()
+    folder = f"/{w.liar.settings()['url'].removeprefix('s3://').strip('/')}/w1/dumps/"
+    taken = [f"{folder}{w.name}{nth}.sql.gz.age" for nth in ["", *(f".{n}" for n in range(2, 10))]]
+    w.liar.objects.update(dict.fromkeys(taken, AGE))
+    w.keeper.start()
+    w.fails(["9 interrupted uploads"])
+    (hint,) = w.keeper.wait(lambda: [found for c in w.keeper.status()["troubles"]
+                                     for found in re.findall(r"deleted (\S+) in the store", c["hint"])], "the hint")
+    named = [path for path in w.liar.objects if fnmatch.fnmatch(path, f"*/{hint}")]
+    assert sorted(named) == sorted(taken)
+    for path in named:
+        del w.liar.objects[path]
+    w.another_worker()
     w.all_stored()
 
 
