@@ -248,8 +248,19 @@ int db_table_named(struct db *db, const char *schema, const char *table, struct 
     sql_string(&w, table, strlen(table));
     if (tables_where(db, schema, w.p, w.p, out, e) < 0)
         return -1;
+    /* A definition that is being replaced has no engine, or is not listed. */
+    if (out->count && out->list[0].engine[0])
+        return 0;
     static const struct db_tables none;
-    return out->count || db_table_hidden(db, schema, &none, table, out, e) >= 0 ? 0 : -1;
+    struct db_tables now = {0};
+    int hidden = db_table_hidden(db, schema, &none, table, &now, e);
+    if (hidden == 0)
+        return 0;
+    db_tables_free(out);
+    *out = now;
+    if (hidden < 0)
+        db_tables_free(out);
+    return hidden < 0 ? -1 : 0;
 }
 
 int db_table_hidden(struct db *db, const char *schema, const struct db_tables *listed,

@@ -1,6 +1,7 @@
 """Ledgers whose table or config was changed after --init: totals are never rounded or merged silently."""
 import pytest
 from wk.keeper import DONE, REFUSED, USER
+from wk.server import repeating
 
 pytestmark = pytest.mark.third_on_mysql
 
@@ -57,6 +58,16 @@ def test_a_column_of_another_type(keeper, engine, case):
     keeper.init()
     assert keeper.ok("--rollup", "--json")["ledgers"][0]["rolled_up"] == 2
     assert totals(world) == wanted
+
+
+def test_rollups_beside_an_alter(keeper):
+    """A rollup finds the ledger, its columns and its index, although ALTER TABLE hides them for a moment, and each row counts."""
+    world = make(keeper, "MEMORY", FEW)
+    with repeating(world, "ALTER TABLE gains FORCE"):
+        for n in range(1, 31):
+            world.sql(f"INSERT INTO gains (player,xp,at) VALUES (7,{n},{AT})")
+            assert keeper.ok("--rollup", "--json")["ledgers"][0]["rolled_up"] == 1
+    assert [row[:2] for row in totals(world)] == [(7, 30 * 31 // 2)]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
