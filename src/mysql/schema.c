@@ -248,18 +248,18 @@ int db_table_named(struct db *db, const char *schema, const char *table, struct 
     sql_string(&w, table, strlen(table));
     if (tables_where(db, schema, w.p, w.p, out, e) < 0)
         return -1;
-    /* A definition that is being replaced has no engine, or is not listed. */
-    if (out->count && out->list[0].engine[0])
+    /* A table whose definition is being replaced is not listed, or without engine or columns. */
+    if (out->count && out->list[0].engine[0] && out->list[0].column_count)
         return 0;
     static const struct db_tables none;
-    struct db_tables now = {0};
+    SCOPED(db_tables_free) struct db_tables now = {0};
     int hidden = db_table_hidden(db, schema, &none, table, &now, e);
-    if (hidden == 0)
-        return 0;
-    db_tables_free(out);
-    *out = now;
-    if (hidden < 0)
+    if (hidden != 0)
         db_tables_free(out);
+    if (hidden > 0) {
+        *out = now;
+        now = none;
+    }
     return hidden < 0 ? -1 : 0;
 }
 

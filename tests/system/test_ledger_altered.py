@@ -64,10 +64,10 @@ def test_rollups_beside_an_alter(keeper):
     """A rollup finds the ledger, its columns and its index, although ALTER TABLE hides them for a moment, and each row counts."""
     world = make(keeper, "MEMORY", FEW)
     with repeating(world, "ALTER TABLE gains FORCE"):
-        for n in range(1, 31):
+        for n in range(1, 61):
             world.sql(f"INSERT INTO gains (player,xp,at) VALUES (7,{n},{AT})")
             assert keeper.ok("--rollup", "--json")["ledgers"][0]["rolled_up"] == 1
-    assert [row[:2] for row in totals(world)] == [(7, 30 * 31 // 2)]
+    assert [row[:2] for row in totals(world)] == [(7, 60 * 61 // 2)]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
