@@ -358,14 +358,14 @@ LEDGER_SEED ?=
 ledger-torture: $(BIN)
 	for kind in $(LEDGER_SERVERS); do (cd tests/system && WK_KIND=$$kind WORLDKEEPER="$(CURDIR)/$(BIN)" \
 	  WK_LEDGER_ROWS=$(LEDGER_ROWS) WK_LEDGER_ROLLUPS=$(LEDGER_ROLLUPS) WK_LEDGER_SEED=$(LEDGER_SEED) \
-	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -o timeout=0 test_ledger_torture.py) || exit 1; done
+	  /usr/bin/python3 -m pytest -q -s -o timeout=0 test_ledger_torture.py) || exit 1; done
 ## make progress-torture   game servers over one central store of progress, killed, stopped and cut off; the same with worlds
 ##                  of their own, lost and restored: each PROGRESS_ROUNDS times 30 seconds
 PROGRESS_ROUNDS ?= 100
 .PHONY: progress-torture
 progress-torture: $(BIN)
 	cd tests/system && WORLDKEEPER="$(CURDIR)/$(BIN)" WK_PROGRESS_ROUNDS=$(PROGRESS_ROUNDS) \
-	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -o timeout=0 -k "test_torture or test_local" test_progress_torture.py
+	  /usr/bin/python3 -m pytest -q -s -o timeout=0 -k "test_torture or test_local" test_progress_torture.py
 
 ## make takeover-torture   two machines that may keep one world, disturbed TAKEOVER_ROUNDS times with the lease in a store, with
 ##                  none, in one etcd and in three, on both kinds of server; the same again with TAKEOVER_SEED, and with
@@ -383,7 +383,7 @@ takeover-torture: $(BIN)
 	  WK_TAKEOVER_ROUNDS=$(TAKEOVER_ROUNDS) WK_TAKEOVER_SEED=$(TAKEOVER_SEED) WK_TAKEOVER_KINDS="$(TAKEOVER_KINDS)" \
 	  WK_TAKEOVER_ONLY="$(TAKEOVER_ONLY)" WK_TAKEOVER_STATE=$(TAKEOVER_STATE) \
 	  WK_TAKEOVER_COMMIT=$(shell git rev-parse --short HEAD 2>/dev/null) \
-	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -o timeout=0 -k test_torture test_takeover_torture.py) || exit 1; done
+	  /usr/bin/python3 -m pytest -q -s -o timeout=0 -k test_torture test_takeover_torture.py) || exit 1; done
 
 ## make changes     CHANGES losses after random changes of definitions, under random settings of the next server and with
 ##                  sessions that hold locks, on each kind of server, with a binary log and without; a run that was
@@ -397,7 +397,7 @@ CHANGES_STATE ?= $(abspath $(BUILD))/changes.json
 changes: $(BIN)
 	for kind in $(CHANGES_SERVERS); do (cd tests/system && WK_KIND=$$kind WORLDKEEPER="$(CURDIR)/$(BIN)" \
 	  WK_CHANGES=$(CHANGES) WK_SEED=$(CHANGES_SEED) WK_CHANGES_MIXED=yes WK_CHANGES_STATE=$(CHANGES_STATE) \
-	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -o timeout=0 test_restore_changes.py) || exit 1; done
+	  /usr/bin/python3 -m pytest -q -s -o timeout=0 test_restore_changes.py) || exit 1; done
 
 ## make soak        a game that writes for SOAK_SECONDS, and faults at random
 SOAK_SECONDS ?= 28800
@@ -410,7 +410,7 @@ DEFINITIONS ?= 1000000
 .PHONY: definitions
 definitions: $(BIN)
 	cd tests/system && WORLDKEEPER="$(CURDIR)/$(BIN)" WK_DEFINITIONS=$(DEFINITIONS) WK_CASES=$(DEFINITIONS) \
-	  /usr/bin/python3 -m pytest -q -s -o faulthandler_timeout=0 -o timeout=0 -k "tampered or test_fuzz_of_definitions" test_dump_text.py test_code.py
+	  /usr/bin/python3 -m pytest -q -s -o timeout=0 -k "tampered or test_fuzz_of_definitions" test_dump_text.py test_code.py
 
 ## make faults      every fault of tests/faults at every point: hours, as root. FAULT_TESTS names some of its files,
 ##                  WK_FAULT_POINTS=30 takes so many points of each sweep (tests/faults/README.md)

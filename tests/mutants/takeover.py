@@ -75,7 +75,7 @@ def torture(binary, variant, rounds, seed, kind):
     """Runs at most this many rounds and returns (number of rounds that ended well, the violation or None, output)."""
     env = {**os.environ, "WORLDKEEPER": binary, "WK_KIND": kind, "WK_TAKEOVER_ROUNDS": str(rounds), "WK_TAKEOVER_STATE": "",
            "WK_TAKEOVER_SEED": seed, "WK_TAKEOVER_KINDS": variant.lease, "WK_TAKEOVER_ONLY": variant.only}
-    done = subprocess.run(["/usr/bin/python3", "-m", "pytest", "-q", "-s", "-o", "faulthandler_timeout=0", "-o", "timeout=0",
+    done = subprocess.run(["/usr/bin/python3", "-m", "pytest", "-q", "-s", "-o", "timeout=0",
                            "-k", "test_torture", "test_takeover_torture.py"], env=env, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", cwd=os.path.join(ROOT, "tests/system"))
     ended = len(re.findall(r"^\S+ round \d+: ", done.stdout, re.M))
