@@ -28,7 +28,7 @@ STATE = TOP / "build/report"
 REPORT, DATA = TOP / "tests/REPORT.md", TOP / "tests/report.json"
 
 
-@dataclass(eq=False)
+@dataclass
 class Campaign:
     """`command` does one slice; {seed} is another number for each slice. `counts` are {name: expression with one group}: what
     all matches of a slice add up to. `once`: a slice is the whole campaign, and its counts are results, not sums."""
@@ -164,7 +164,7 @@ class Results:
 
 
 def run_slice(campaign, seed):
-    """Returns (seconds, counts, failure)."""
+    """Returns (seconds that it took, counts, what failed or None)."""
     log = STATE / f"{campaign.name}.log"
     began = time.monotonic()
     with open(log, "wb") as out:
@@ -177,24 +177,21 @@ def run_slice(campaign, seed):
 
 
 def run_campaigns(chosen, at, results, jobs, end):
-    """Runs slices, at most one of each campaign at a time, until all is done or the time `end` has come."""
+    """Runs slices, at most one of each campaign at a time, until all campaigns are done. Begins none after the time `end`."""
     running = {}
-
-    def begin():
-        left = [c for c in chosen if c not in running.values() and not results.done(c, at)]
-        while left and len(running) < jobs and not (end and time.monotonic() >= end):
-            campaign = min(left, key=lambda c: results.row(c, at)["seconds"])
-            left.remove(campaign)
-            seed = 1000 * (sum(row["slices"] for row in results.all[campaign.name].values()) + 1)  # no other commit had it
-            running[pool.submit(run_slice, campaign, seed)] = campaign
-
     with ThreadPoolExecutor(jobs) as pool:
-        begin()
-        while running:
+        while True:
+            left = [c for c in chosen if c not in running.values() and not results.done(c, at)]
+            while left and len(running) < jobs and not (end and time.monotonic() >= end):
+                campaign = min(left, key=lambda c: results.row(c, at)["seconds"])
+                left.remove(campaign)
+                seed = 1000 * (sum(row["slices"] for row in results.all[campaign.name].values()) + 1)  # no other commit had it
+                running[pool.submit(run_slice, campaign, seed)] = campaign
+            if not running:
+                return
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 results.add(running.pop(done), at, *done.result())
             report(results)
-            begin()
 
 
 def summed(campaign, rows):
@@ -226,7 +223,7 @@ def changed_lines(since):
 
 
 def sums(rows):
-    """Returns the table of the campaigns that take several slices and ran on several commits."""
+    """Returns the table of sums, with a row for each campaign that takes several slices and ran on several commits."""
     lines = ["", "Sums over all commits since the last failure of each campaign:", "",
              "| campaign | commits | oldest | lines of `src` changed since | counts | goal | result |", "|---|---|---|---|---|---|---|"]
     for campaign in campaigns():
@@ -287,7 +284,7 @@ def main():
     try:
         fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        p.error("another run is at work here; each would overwrite the counts of the other")
+        p.error("another tests/report.py is running here; each would overwrite the counts of the other")
     results, at = Results(), commit()
     chosen = [known[name] for name in args.campaigns or known]
     end = time.monotonic() + args.seconds if args.seconds else None

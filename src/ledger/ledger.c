@@ -404,7 +404,7 @@ int ledger_trigger_current(struct db *db, const struct ledger *l, struct err *e)
 {
     SCOPED(xfree) char *old = db_one_settled(
         db, l->schema, l->cfg->table,
-        "SELECT 1 AS y FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA=? AND "
+        "SELECT 1 y FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA=? AND "
         "EVENT_OBJECT_TABLE=? AND TRIGGER_NAME=? AND LOCATE('" DB_ONLY_TABLE
         "',ACTION_STATEMENT)=0",
         DB_ARGS(l->schema, l->cfg->table, LEDGER_OWN(l->cfg, "request")), e);

@@ -248,7 +248,8 @@ int db_table_named(struct db *db, const char *schema, const char *table, struct 
     sql_string(&w, table, strlen(table));
     if (tables_where(db, schema, w.p, w.p, out, e) < 0)
         return -1;
-    /* A table whose definition is being replaced is not listed, or without engine or columns. */
+    /* While a session replaces the definition, the list lacks the table, its engine or its columns.
+     */
     if (out->count && out->list[0].engine[0] && out->list[0].column_count)
         return 0;
     static const struct db_tables none;
@@ -298,11 +299,10 @@ char *db_one_settled(struct db *db, const char *schema, const char *table, const
     if (db_wait_briefly(db, was, e) < 0)
         return NULL;
     /* A node of Galera ends this statement (1213, 1317) in favor of an ALTER TABLE. */
-    for (unsigned n = 1;; n++) {
+    unsigned n = 0;
+    do
         value = db_one(db, settled.p, e);
-        if (n == READINGS || (e->num != DB_DEADLOCK && e->num != DB_INTERRUPTED))
-            break;
-    }
+    while (++n < READINGS && (e->num == DB_DEADLOCK || e->num == DB_INTERRUPTED));
     if (e->num == DB_LOCK_TIMEOUT || (e->cls != ERR_NONE && !db_in_vain(e)))
         value = db_one(db, of.p, e);
     if (db_wait_as_before(db, was, e->cls == ERR_NONE ? 0 : -1, e) == 0)

@@ -93,10 +93,10 @@ int db_table_await(struct db *db, const char *schema, const char *table, struct 
  * Errors as in db_table_await(). Free `now` with db_tables_free(). */
 int db_table_hidden(struct db *db, const char *schema, const struct db_tables *listed,
                     const char *name, struct db_tables *now, struct err *e);
-/* Returns one value as db_one_with() does, from a SELECT of information_schema about this table or
- * its triggers, by a statement that also opens the table, so that no ALTER TABLE hides them. If the
- * table cannot be opened, or not within a second because another session has locked it, it is not
- * opened: a lock hides nothing. The selected column has a name. */
+/* Returns one value of information_schema about this table or its triggers, like db_one_with(). The
+ * statement also opens the table, so no ALTER TABLE hides anything of it. If the table cannot be
+ * opened, or if another session locks it for more than a second, `sql` is sent without that: a lock
+ * hides nothing. `sql` is a SELECT that names its column. */
 char *db_one_settled(struct db *db, const char *schema, const char *table, const char *sql,
                      const char *const *args, struct err *e);
 /* Sets the primary keys of these tables, and whether names are case-insensitive. A key with a

@@ -61,7 +61,7 @@ def test_a_column_of_another_type(keeper, engine, case):
 
 
 def test_rollups_beside_an_alter(keeper):
-    """A rollup finds the ledger, its columns and its index, although ALTER TABLE hides them for a moment, and each row counts."""
+    """ALTER TABLE hides a table, its columns and its indexes for a moment. Rollups still find them, and add each row once."""
     world = make(keeper, "MEMORY", FEW)
     with repeating(world, "ALTER TABLE gains FORCE"):
         for n in range(1, 61):

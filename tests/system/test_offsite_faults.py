@@ -158,7 +158,7 @@ def test_answers(world_and_liar):
 
 
 def test_nine_interrupted_uploads(world_and_liar):
-    """A dump whose nine names are taken is not sent. The alert says which files to delete, and then it is sent."""
+    """A dump whose nine names are taken is not sent. The alert says which files to delete, and without them the dump is sent."""
     w = world_and_liar()
     folder = f"/{w.liar.settings()['url'].removeprefix('s3://').strip('/')}/w1/dumps/"
     taken = [f"{folder}{w.name}{nth}.sql.gz.age" for nth in ["", *(f".{n}" for n in range(2, 10))]]

@@ -358,8 +358,46 @@ static void test_looks_beside_an_alter(void **state)
     }
 }
 
-/* One statement opens the table and reads its triggers. If the table is locked, two lists behind
- * SHOW CREATE TABLE must be equal. If it cannot be opened, one list without opening it counts. */
+/* A value is read by a statement that also opens the table, again if Galera ended that statement,
+ * and without opening the table if it is locked or cannot be opened. */
+static void test_one_value_beside_an_alter(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned why; /* what the server says to the statement that opens the table */
+        unsigned opens, asks;
+        const char *value;
+    } cases[] = {
+        {0, 1, 0, "opened"},       {1146, 1, 1, "plain"}, {1176, 1, 1, "plain"},
+        {1205, 1, 1, "plain"},     {1213, 5, 0, NULL},    {1317, 5, 0, NULL},
+        {SCRIPT_LOST, 1, 0, NULL},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct err e = {0};
+        script_reset();
+        tell_all(true);
+        script("SELECT 'k' y FROM information_schema", "plain");
+        script("SELECT * FROM (SELECT 'k' y FROM information_schema", "opened");
+        if (cases[i].why)
+            script_error("SELECT * FROM (SELECT 'k' y FROM information_schema", cases[i].why);
+        struct db *db = script_open();
+        char *value = db_one_settled(
+            db, "game", "bag", "SELECT ? y FROM information_schema.TRIGGERS", DB_ARGS("k"), &e);
+        assert_int_equal(asked("SELECT * FROM (SELECT 'k'"), cases[i].opens);
+        assert_int_equal(asked("SELECT 'k' y FROM") - asked("SELECT * FROM (SELECT 'k'"),
+                         cases[i].asks);
+        assert_int_equal(value == NULL, cases[i].value == NULL);
+        assert_int_equal(e.cls != ERR_NONE, cases[i].value == NULL);
+        if (value)
+            assert_string_equal(value, cases[i].value);
+        free(value);
+        db_close(db);
+    }
+}
+
+/* One statement opens the table and reads its triggers. If the table is locked, the triggers are
+ * listed twice, each time after SHOW CREATE TABLE, and both lists must be equal. If the table
+ * cannot be opened, they are listed once without opening it. */
 static void test_triggers_of_a_table(void **state)
 {
     (void)state;
@@ -534,6 +572,7 @@ int main(void)
         cmocka_unit_test(test_one),
         cmocka_unit_test(test_each_statement),
         cmocka_unit_test(test_looks_beside_an_alter),
+        cmocka_unit_test(test_one_value_beside_an_alter),
         cmocka_unit_test(test_triggers_of_a_table),
         cmocka_unit_test(test_place_in_the_log),
         cmocka_unit_test(test_long_gtid),
