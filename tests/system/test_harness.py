@@ -15,7 +15,7 @@ from wk.audit import AuditedWriters, Writer
 from wk.crash import go_on, wait_stopped
 from wk.server import begin_odd, mysqldump, stock_restore
 from wk.snapshot import diff
-from wk.util import CANARY, Timeout, session_pids, wait_for, work_of
+from wk.util import CANARY, CROWDED, Timeout, crowding, session_pids, wait_for, work_of
 from wk.watch import Beside
 from wk.zoo import NAMES
 
@@ -174,11 +174,24 @@ def test_a_wait_for_a_program_that_works(monkeypatch, work, waits):
     """wait_for gives up one timeout after the program last did work, and it never waits forever."""
     clock = Clock()
     monkeypatch.setattr("wk.util.time", clock)
+    monkeypatch.setattr("wk.util.crowding", lambda: 1)
     with pytest.raises(Timeout):
         wait_for(lambda: False, "nothing", timeout=10, work=lambda: work(clock.now))
     assert waits <= clock.now <= waits + 11, clock.now
     clock.now = 0
     assert wait_for(lambda: clock.now > 25, "it", timeout=10, work=lambda: clock.now)
+
+
+def test_a_wait_on_a_crowded_machine(monkeypatch):
+    """Time counts less while more threads than processors want to run."""
+    clock, slower = Clock(), 3
+    monkeypatch.setattr("wk.util.time", clock)
+    monkeypatch.setattr("wk.util.crowding", lambda: slower)
+    with pytest.raises(Timeout):
+        wait_for(lambda: False, "nothing", timeout=10)
+    assert 30 <= clock.now <= 33, clock.now
+    monkeypatch.undo()
+    assert 1 <= crowding() <= CROWDED
 
 
 def test_what_a_program_did(tmp):

@@ -8,7 +8,8 @@ import time
 
 CANARY = "CANARY-4f1c-only-in-password-files"
 DIE_WITH_US = ["setpriv", "--pdeathsig=KILL", "--"]  # ends with the tests
-PATIENCE = 180  # seconds that a wait may take at most; usually it takes far less
+PATIENCE = 180  # seconds that a wait may take at most on a machine that is not crowded; usually it takes far less
+CROWDED = 4  # how many times slower a wait's time passes at most, so that it ends before pytest-timeout
 
 
 def share(all_of_them, count):
@@ -26,20 +27,30 @@ class Timeout(AssertionError):
     pass
 
 
+def crowding():
+    """Returns how many runnable threads share a processor at this moment, 1 to CROWDED."""
+    with open("/proc/loadavg") as f:
+        runnable = int(f.read().split()[3].partition("/")[0])
+    return min(CROWDED, max(1, runnable / len(os.sched_getaffinity(0))))
+
+
 def wait_for(predicate, what, timeout=PATIENCE, every=0.05, work=None):
     """Polls until predicate() is true and returns its value; on timeout fails with `what`. A missing file is waited for. The
-    first looks follow each other closely. With `work` (see work_of) the timeout counts from the last change of that value,
-    because other programs depend on the machine's speed; ten times the timeout is the limit."""
+    first looks follow each other closely. Time in which others want the processors counts less (see crowding). With `work`
+    (see work_of) the timeout counts from the last change of that value, because other programs depend on the machine's
+    speed; ten times the timeout is the limit."""
     begun, pause = time.monotonic(), min(0.005, every)
-    end, done = begun + timeout, work and work()
+    looked, left, done = begun, timeout, work and work()
     while True:
-        last = time.monotonic() > end
+        now = time.monotonic()
+        left, looked = left - (now - looked) / crowding(), now
+        last = left < 0
         with contextlib.suppress(FileNotFoundError):
             value = predicate()
             if value:
                 return value
         if last and work and time.monotonic() < begun + 10 * timeout and work() != done:
-            end, done, last = time.monotonic() + timeout, work(), False
+            left, done, last = timeout, work(), False
         if last:  # looks once more, however late it is
             said = what() if callable(what) else what
             raise Timeout(f"waited {time.monotonic() - begun:.0f} s in vain: {said}")
