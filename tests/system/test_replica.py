@@ -28,7 +28,7 @@ class Replica:
               "MASTER_PASSWORD='feed', MASTER_LOG_FILE='log.000001', MASTER_LOG_POS=4, MASTER_CONNECT_RETRY=1")
         if MYSQL:
             to = (to.replace("MASTER TO", "REPLICATION SOURCE TO").replace("MASTER_", "SOURCE_")
-                  + ", GET_SOURCE_PUBLIC_KEY=1")
+                  + ", GET_SOURCE_PUBLIC_KEY=1, SOURCE_RETRY_COUNT=100000")  # MySQL gives up after 10
         server.sql(to, "START SLAVE")
 
     def status(self):
