@@ -8,6 +8,7 @@ import threading
 
 import pymysql
 import pytest
+from wk.binlog import MIXED
 from wk.crash import go_on, wait_stopped
 from wk.follow import LOG, all_comes_back, crash, dump_and_follow, following, journal
 from wk.keeper import USER
@@ -50,6 +51,50 @@ def test_a_thousand_tables_locked(make_followed):
     assert not following(keeper)["gap"] and len(keeper.dumps()) == 1, journal(keeper)
     rows = [line for line in keeper.segments.lines() if "(1,7)" in line]
     assert "cannot continue" not in keeper.log() and len(rows) >= 4, rows
+
+# -- transactions that also change durable tables ----------------------------------------------
+
+BOTH = ["UPDATE bank b JOIN mem m ON b.id=m.id SET b.v=b.v+1, m.v=m.v+1 WHERE m.id={n}"]
+TOGETHER = {
+    "one after the other": ["UPDATE bank SET v=v+1 WHERE id={n}", "UPDATE mem SET v=v+1 WHERE id={n}"],
+    "in one statement": BOTH,
+    "by a function": ["UPDATE bank SET v=moved(id) WHERE id={n}"],
+    "by a trigger": ["UPDATE traced SET v=v+1 WHERE id={n}"],
+    "by a query": ["INSERT INTO bank VALUES ({n}+100,5)", "REPLACE INTO mem SELECT id-100,v FROM bank WHERE id={n}+100"],
+    "after a savepoint": ["UPDATE bank SET v=v+1 WHERE id={n}", "SAVEPOINT s", "UPDATE mem SET v=v+1 WHERE id={n}", "ROLLBACK TO s"],
+}
+ENDS = [("BEGIN", "COMMIT"), ("BEGIN", "ROLLBACK"), ("XA START 'x'", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"),
+        ("XA START 'x'", "XA END 'x'", "XA PREPARE 'x'", "XA ROLLBACK 'x'")]
+
+
+def test_transactions_with_durable_tables_beside_another_session(make_followed):
+    """A transaction changes a durable table and a row of the world, in each way. Before its end another session changes the
+    same row. However the transaction ends, the row is restored as it was."""
+    cases = [(how, ends) for how in TOGETHER.values() for ends in ENDS if "XA" not in ends[0] or not any("SAVE" in s for s in how)]
+    numbers = ",".join(f"({n},0)" for n in range(len(cases)))
+    keeper = make_followed("empty", tables=[
+        *(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT) ENGINE={engine}"
+          for name, engine in {"mem": "MEMORY", "bank": "InnoDB", "traced": "InnoDB"}.items()),
+        *(f"INSERT INTO {name} VALUES {numbers}" for name in ("mem", "bank", "traced")),
+        "CREATE DEFINER=root@localhost FUNCTION moved(n INT) RETURNS INT MODIFIES SQL DATA "
+        "BEGIN UPDATE mem SET v=v+1 WHERE id=n; RETURN 1; END",
+        "CREATE DEFINER=keeper@localhost TRIGGER trace BEFORE UPDATE ON traced FOR EACH ROW UPDATE mem SET v=v+1 WHERE id=NEW.id",
+    ], options=MIXED)
+    dump_and_follow(keeper)
+    world = keeper.world
+    one, other = (keeper.server.admin(world.schema, autocommit=True) for _ in range(2))
+    for n, (statements, ends) in enumerate(cases):
+        begin, *between, end = ends
+        for sql in (begin, *statements, *between):
+            one.query(sql.format(n=n))
+        other.query(f"UPDATE mem SET v=v+10 WHERE id={n}")
+        one.query(end)
+    one.close(), other.close()
+    before = world.snapshot()
+    assert {v for _, v in world.sql("SELECT * FROM mem")} == {11, 15}
+    told = crash(keeper)
+    world.assert_is(before)
+    assert told["lost"] == "nothing lost" and told["journal"]["changes"] == 2 * len(cases), told
 
 # -- a log that leaves something out ----------------------------------------------------------
 
