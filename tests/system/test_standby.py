@@ -79,8 +79,9 @@ def wait_pulled(primary, other):
 
 
 def own_dump(keeper, start):
-    """Waits until the keeper has stored a dump of this name."""
+    """Waits until the keeper has stored a dump of this name and its journal continues it, as a switch-over needs it."""
     keeper.wait(lambda: ((keeper.status()["offsite"] or {}).get("newest") or "").startswith(start), "its own dump")
+    following(keeper)
 
 
 def test_a_key_that_both_machines_get_later(make_pair):
