@@ -89,7 +89,8 @@ def test_transactions_with_durable_tables_beside_another_session(make_followed):
             one.query(sql.format(n=n))
         other.query(f"UPDATE mem SET v=v+10 WHERE id={n}")
         one.query(end)
-    one.close(), other.close()
+    one.close()
+    other.close()
     before = world.snapshot()
     assert {v for _, v in world.sql("SELECT * FROM mem")} == {11, 15}
     told = crash(keeper)
