@@ -238,7 +238,7 @@ def sums(rows):
 
 def words(counts):
     return ", ".join(f"{n:,} {name}" if "percent" not in name else f"{n} % {name.replace(', percent', '')}"
-                     for name, n in sorted(counts.items()))  # as in the JSON
+                     for name, n in sorted(counts.items()))  # the order of the JSON
 
 
 def report(results):

@@ -67,7 +67,7 @@ ENDS = [("BEGIN", "COMMIT"), ("BEGIN", "ROLLBACK"), ("XA START 'x'", "XA END 'x'
 
 
 def test_transactions_with_durable_tables_beside_another_session(make_followed):
-    """A transaction changes a durable table and a row of the world, in each way. Before its end another session changes the
+    """A transaction changes a durable table and a row of the world, in each of these ways. Before its end another session changes the
     same row. However the transaction ends, the row is restored as it was."""
     cases = [(statements, ends) for statements in TOGETHER.values() for ends in ENDS]
     numbers = ",".join(f"({n},0)" for n in range(len(cases)))
@@ -95,6 +95,7 @@ def test_transactions_with_durable_tables_beside_another_session(make_followed):
     told = crash(keeper)
     world.assert_is(before)
     assert told["lost"] == "nothing lost" and told["journal"]["changes"] == 2 * len(cases), told
+
 
 # -- a log that leaves something out ----------------------------------------------------------
 

@@ -266,7 +266,7 @@ def test_an_insert_with_a_view_behind_the_trigger(hostile):
     assert found["level"] == "warn" and "--init" in found["hint"], found
     tables = ("gains", "chat", "xp_rollup", "xp_mark", "xp_request")
     with repeating(hostile.world, *(f"ALTER TABLE {table} FORCE" for table in tables)):
-        for _ in range(30):
+        for _ in range(60):
             assert bad() == quiet
     insert = "INSERT INTO gains (hero,xp,at,token) VALUES (1,4,'2026-01-05 10:00:00',{})"
     hostile.work()

@@ -79,7 +79,7 @@ def wait_pulled(primary, other):
 
 
 def own_dump(keeper, start):
-    """Waits until the keeper has stored a dump of this name and its journal continues it, as a switch-over needs it."""
+    """Waits until a dump whose name begins with `start` is in the store and the journal continues it. A switch-over needs both."""
     keeper.wait(lambda: ((keeper.status()["offsite"] or {}).get("newest") or "").startswith(start), "its own dump")
     following(keeper)
 
@@ -223,18 +223,20 @@ def test_a_switch_over_right_after(make_pair, after):
     assert after == "--restore --table" or (told["lost"] == "nothing lost" and told["lost_seconds"] == 0), told
 
 
-def dump_and_end_segment(keeper):
-    """Makes a dump. The segment in which it ends is finalized only after it. Returns that segment and whether the log grew
-    meanwhile, so that the dump still needs the segment's end."""
-    begun = place(keeper.server)
-    dumping = keeper.popen("--dump")
-    dump = wait_stopped(keeper, "a dump that is stored")
-    stored_at, last = time.time(), keeper.segments.paths()[-1]
-    keeper.wait(lambda: keeper.segments.end_time() > stored_at, "a segment that ends after it")
-    go_on(dump)
-    assert keeper.finish(dumping).rc == DONE
-    keeper.wait(lambda: keeper.segments.paths()[-1] != last, "the next segment")
-    return last, place(keeper.server) != begun
+def spare_segment(keeper):
+    """Makes a dump whose segment is finalized only after it, and returns that segment, which the dump does not need. If the
+    log grew meanwhile, the dump needs the segment's end, and another dump is made."""
+    while True:
+        begun = place(keeper.server)
+        dumping = keeper.popen("--dump")
+        dump = wait_stopped(keeper, "a dump that is stored")
+        stored_at, last = time.time(), keeper.segments.paths()[-1]
+        keeper.wait(lambda: keeper.segments.end_time() > stored_at, "a segment that ends after it")
+        go_on(dump)
+        assert keeper.finish(dumping).rc == DONE
+        keeper.wait(lambda: keeper.segments.paths()[-1] != last, "the next segment")
+        if place(keeper.server) == begun:
+            return last
 
 
 @pytest.mark.waits(1)  # the follower's own marks, which make the log grow, are 20 seconds apart
@@ -245,9 +247,7 @@ def test_a_segment_that_goes_during_a_switch_over(make_pair):
     one.dump()
     one.start(fault="dump.manifest_written=stop,switch.listed#1=stop")
     following(one)
-    needed = True
-    while needed:
-        last, needed = dump_and_end_segment(one)
+    last = spare_segment(one)
     stored(one)
     assert last in one.segments.paths()
     one.world.mark(7)

@@ -9,7 +9,7 @@ import time
 CANARY = "CANARY-4f1c-only-in-password-files"
 DIE_WITH_US = ["setpriv", "--pdeathsig=KILL", "--"]  # ends with the tests
 PATIENCE = 180  # seconds that a wait may take at most on a machine that is not crowded; usually it takes far less
-CROWDED = 4  # how many times slower a wait's time passes at most, so that it ends before pytest-timeout
+CROWDED = 4  # a crowded machine makes a wait at most so many times longer: it still ends before pytest-timeout
 
 
 def share(all_of_them, count):
