@@ -76,6 +76,11 @@ struct segment_store *segment_store_open(const struct config *c, int dump_dirfd,
     snprintf(k->head.hostname, sizeof k->head.hostname, "%s", server->hostname);
     damage[0] = '\0';
     k->dirfd = archive_dir(c, true, e);
+    /* Dumps may have been made while no follower ran. The recovery needs room for a few KiB, which
+     * only this may make on a full disk. */
+    struct err ignored; /* tried again after the next dump */
+    if (k->dirfd >= 0)
+        segment_store_trim(k->c, k->dirfd, k->dump_dirfd, &ignored);
     if (k->dirfd >= 0 && archive_recover(k->dirfd, c->name, &a, e) == 0) {
         const struct archive_segment *last = a.count ? &a.list[a.count - 1] : NULL;
         k->number = a.number;
@@ -85,8 +90,6 @@ struct segment_store *segment_store_open(const struct config *c, int dump_dirfd,
             strcmp(last->head.schema, k->head.schema) == 0)
             k->end = last->sum.to;
         archive_free(&a);
-        struct err ignored; /* retried later; dumps may have been made while no follower ran */
-        segment_store_trim(k->c, k->dirfd, k->dump_dirfd, &ignored);
         return k;
     }
     if (k->dirfd >= 0)

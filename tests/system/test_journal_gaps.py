@@ -582,6 +582,27 @@ def test_a_disk_that_is_full_of_segments(make_followed, small_disk, again):
     all_comes_back(keeper)
 
 
+def test_a_full_disk_when_a_killed_journal_continues(make_followed, small_disk):
+    """Segments that no dump needs are deleted before the last one is completed, which needs room."""
+    path, seen, prefix = small_disk
+    keeper = make_followed(settings={"journal": {"dir": os.path.join(path, "segments"), "segment": "64KiB"}, **ONE_DUMP},
+                           seen=os.path.join(seen, "segments"), prefix=prefix)
+    dump_and_follow(keeper)
+    with Beating(keeper.world, 600):
+        keeper.wait(lambda: len(keeper.segments.paths()) > 2, "segments")
+    keeper.segments.wait_all()
+    keeper.kill9()
+    keeper.dump()
+    room = os.statvfs(seen)
+    with open(os.path.join(seen, "filler"), "wb") as f:
+        f.write(b"x" * (room.f_bavail * room.f_bsize))
+    keeper.start()
+    following(keeper)
+    assert keeper.segments.numbers()[0] > 1
+    keeper.world.mark(7)
+    all_comes_back(keeper)
+
+
 class Beating(Beside):
     """Changes some rows slowly, as a game does."""
 
