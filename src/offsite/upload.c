@@ -179,6 +179,8 @@ static enum remote_result upload_look_again(struct upload *u, struct err *e)
         return got;
     if (catalog_load(u->dirfd, u->cfg->name, &local, e) < 0 || know_self(u, &local, e) < 0)
         return REMOTE_STOPPED;
+    const struct catalog_entry *newest = catalog_newest(&local, 0);
+    u->newest_dump = newest ? newest->m.at : (wall_t){0};
     int whose = u->whose ? u->whose(u->look_arg, &u->t, &why) : 0;
     if (whose < 0) {
         err_pass(e, &why);

@@ -44,6 +44,8 @@ struct upload {
     struct upload_segment *segments; /* as last seen */
     wall_t settled_at;
     size_t segment_count;
+    wall_t newest_dump; /* when the newest local dump began; ms 0: there is none */
+    bool others_next;   /* the last step sent what is needed first, so anything else is next */
 
     struct upload_figures {
         bool known;                 /* the following is known, since the store was listed */

@@ -48,9 +48,10 @@ static void choice_free(struct choice *c)
     free(c->of);
 }
 
-/* A copy that was found damaged takes part, but does not take the place of a good one. An abandoned
- * dump is not sent: no restore chooses it, and it would delay the world's own. */
-static void upload_dumps_choose(const struct upload *u, const struct catalog *local,
+/* Applies [retention] to the dumps in the store, and with `unsent` to those that are only local,
+ * too. A copy that was found damaged takes part, but does not take the place of a good one. An
+ * abandoned dump is not sent: no restore chooses it, and it would delay the world's own. */
+static void upload_dumps_choose(const struct upload *u, const struct catalog *local, bool unsent,
                                 struct choice *c)
 {
     const struct config_retention *rule = &u->cfg->retention;
@@ -60,7 +61,7 @@ static void upload_dumps_choose(const struct upload *u, const struct catalog *lo
     lives_load(u->dirfd, &l);
     c->items = xcalloc(most + 1, sizeof *c->items);
     c->of = xcalloc(most + 1, sizeof *c->of);
-    for (size_t i = 0; i < local->count; i++) {
+    for (size_t i = 0; i < local->count && unsent; i++) {
         const struct catalog_entry *x = &local->list[i];
         struct copy_dump *d = copies_dump(&u->there, x->m.name);
         if (!x->intact || x->abandoned || (d && (d->bad || d->attempt)))
@@ -95,11 +96,11 @@ static bool upload_dumps_newer(const struct retention_item *a, const struct rete
                                           : a->sequence > b->sequence;
 }
 
-/* Returns the newest dump that must be sent, or NULL. */
-static const struct catalog_entry *next_dump(struct upload *u, const struct choice *c)
+/* Finds the newest dump that must be sent, and the oldest of those that are pinned; NULL: none. */
+static void next_dump(struct upload *u, const struct choice *c, const struct catalog_entry **dump,
+                      const struct catalog_entry **pinned)
 {
-    const struct retention_item *stored = NULL, *next = NULL;
-    const struct catalog_entry *found = NULL;
+    const struct retention_item *stored = NULL, *next = NULL, *oldest = NULL;
     u->figures.known = true;
     u->figures.waiting = u->figures.stored = 0;
     u->figures.since = (wall_t){0};
@@ -117,7 +118,11 @@ static const struct catalog_entry *next_dump(struct upload *u, const struct choi
         u->figures.waiting++;
         if (!next || upload_dumps_newer(x, next)) {
             next = x;
-            found = c->of[i].here;
+            *dump = c->of[i].here;
+        }
+        if (x->pinned && (!oldest || upload_dumps_newer(oldest, x))) {
+            oldest = x;
+            *pinned = c->of[i].here;
         }
     }
     for (size_t i = 0; i < c->count; i++) {
@@ -128,7 +133,6 @@ static const struct catalog_entry *next_dump(struct upload *u, const struct choi
         if (!u->figures.since.ms || came.ms < u->figures.since.ms)
             u->figures.since = came;
     }
-    return found;
 }
 
 /* ---- sending ---- */
@@ -276,15 +280,20 @@ static enum remote_result delete_left(struct upload *u, struct err *e)
     return got;
 }
 
-static enum remote_result upload_dumps_tidy(struct upload *u, const struct choice *c, struct err *e)
+/* Deletes what is not kept of the dumps in the store. A local dump does not count as one of those
+ * that are kept, because it may never arrive there. */
+static enum remote_result upload_dumps_tidy(struct upload *u, const struct catalog *local,
+                                            struct err *e)
 {
+    SCOPED(choice_free) struct choice c = {0};
     enum remote_result got = REMOTE_OK;
     u->next_tidy = mono_add(clock_mono(), TIDY_MS);
     if (u->cfg->offsite.delete_never)
         return REMOTE_OK;
-    for (size_t i = 0; i < c->count && got == REMOTE_OK; i++)
-        if (c->of[i].there && !c->items[i].keep)
-            got = delete_dump(u, c->of[i].there, e);
+    upload_dumps_choose(u, local, false, &c);
+    for (size_t i = 0; i < c.count && got == REMOTE_OK; i++)
+        if (!c.items[i].keep)
+            got = delete_dump(u, c.of[i].there, e);
     if (got == REMOTE_OK)
         got = delete_left(u, e);
     if (got == REMOTE_OK)
@@ -303,7 +312,7 @@ static enum remote_result send_round(struct upload *u, uint64_t number, struct e
 struct plan {
     struct catalog local;
     struct choice choice;
-    const struct catalog_entry *dump; /* to be sent, of `local`; NULL: none */
+    const struct catalog_entry *dump, *pinned; /* to be sent, of `local`; NULL: none */
     struct upload_ledgers_step ledgers;
 };
 
@@ -318,8 +327,8 @@ static int upload_dumps_plan(struct upload *u, struct plan *p, struct err *e)
 {
     if (catalog_load(u->dirfd, u->cfg->name, &p->local, e) < 0)
         return -1;
-    upload_dumps_choose(u, &p->local, &p->choice);
-    p->dump = next_dump(u, &p->choice);
+    upload_dumps_choose(u, &p->local, true, &p->choice);
+    next_dump(u, &p->choice, &p->dump, &p->pinned);
     if (upload_ledgers_choose(u, &p->ledgers, e) < 0)
         return -1;
     u->figures.waiting += p->ledgers.waiting;
@@ -354,16 +363,21 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
     upload_remember(u);
     if (upload_dumps_plan(u, &p, e) < 0)
         return REMOTE_STOPPED;
+    /* Dumps may be made faster than they are sent, so everything else takes turns with them. */
+    bool others = u->others_next || !p.dump, tidies = others && upload_tidy_due(u);
     bool begun = p.local.round > 1 && p.local.round > u->round;
     bool sends = p.dump || begun || p.ledgers.send;
-    if (u->fenced.cls || !u->owner.generation || !(sends || upload_tidy_due(u)))
+    if (u->fenced.cls || !u->owner.generation || !(sends || tidies))
         return REMOTE_OK;
     *more = sends || !upload_fresh(u);
     if (!upload_fresh(u))
         return REMOTE_OK;
     if (begun)
         return send_round(u, p.local.round, e);
-    if (p.dump)
-        return send_dump(u, p.dump, e);
-    return sends ? upload_ledgers_send(u, &p.ledgers.file, e) : upload_dumps_tidy(u, &p.choice, e);
+    if (tidies) /* due after each dump: it takes no turn, and so leaves the others theirs */
+        return upload_dumps_tidy(u, &p.local, e);
+    u->others_next = !others;
+    if (others && p.ledgers.send)
+        return upload_ledgers_send(u, &p.ledgers.file, e);
+    return send_dump(u, others && p.pinned ? p.pinned : p.dump, e);
 }

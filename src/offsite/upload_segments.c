@@ -18,7 +18,11 @@
 #define DOUBTS_MAX 65536          /* bytes of names */
 #define LOOK_MS fault_wait(60000) /* time between two checks of whose dumps are there */
 #define LIST_MS 3600000           /* time between two lists of segments */
-#define DAMAGED_MAX 2             /* a single failed read is not damage */
+#define DELETE_MS 1000            /* longest time in which a step deletes parts */
+/* Bytes of a piece: the most that one step sends, because new changes wait meanwhile. The pieces of
+ * a segment begin at its multiples. */
+#define PIECE (UINT64_C(4) << 20)
+#define DAMAGED_MAX 2 /* a single failed read is not damage */
 
 struct upload_segment {
     char file[SEGMENT_NAME_MAX];
@@ -29,6 +33,7 @@ struct upload_segment {
     unsigned damaged;  /* failures in a row; DAMAGED_MAX: not read again until … */
     mono_t damaged_at; /* … the store is read again after this time */
     bool listed;       /* still exists */
+    wall_t since;      /* no byte that is not stored came before this; ms 0: all is stored */
 };
 
 static struct upload_segment *segment_of(struct upload *u, const char *file, uint64_t number)
@@ -204,20 +209,30 @@ static int name_part(const struct upload *u, struct copy_part *p, char name[COPY
     return rc;
 }
 
-/* Sends a part. A part that did not come back unchanged cannot be replaced. If it cannot be
- * deleted either, its replacement needs another name, and so another end. */
+static uint64_t piece_end(const struct upload_segment *s, uint64_t at)
+{
+    uint64_t end = at - at % PIECE + PIECE;
+    return end < s->settled ? end : s->settled;
+}
+
+/* Sends the rest of a piece. A part that did not come back unchanged cannot be replaced. If it
+ * cannot be deleted either, its replacement needs another name, and so another end. */
 static enum remote_result send_part(struct upload *u, int dirfd, const struct upload_segment *s,
                                     uint64_t from, struct err *e)
 {
     struct copy_part p = {.number = s->number,
                           .made = s->made,
                           .from = from,
-                          .to = s->settled,
+                          .to = piece_end(s, from),
                           .sealed = u->t.recipients.count > 0};
     struct transfer_stored stored;
     enum remote_result got = REMOTE_STOPPED;
     char name[COPY_NAME_MAX];
     SCOPED(file_close) int fd = file_open_own(dirfd, s->file, O_RDONLY, e);
+    if (fd < 0 && e->num == ENOENT) { /* no dump needs it any longer */
+        err_clear(e);
+        return REMOTE_OK;
+    }
     if (fd < 0)
         return REMOTE_STOPPED;
     if (name_part(u, &p, name, e) < 0)
@@ -258,87 +273,132 @@ static bool is_of(const struct copies *c, size_t i, const struct upload_segment 
     return i < c->part_count && copy_part_is_of(&c->parts[i], s->number, s->made);
 }
 
-static bool upload_segments_is_whole(const struct copy_part *p, const struct upload_segment *s)
+/* Returns whether a part has a whole piece. Parts of earlier versions may have several. */
+static bool is_piece(const struct copy_part *p, const struct upload_segment *s)
 {
-    return !p->unproven && p->from == 0 && p->to == s->settled;
+    return !p->unproven && p->from % PIECE == 0 && p->to >= piece_end(s, p->from);
 }
 
-/* Replaces many parts by one object; the parts are deleted after the object was read back.
- * Returns 1 if something was done, 0 if not, -1 on error, with the cause in `got`. */
+/* Joins the small parts of a sealed segment, one piece in each step. When all pieces were read
+ * back, the small parts are deleted. Returns 1 if something was done, 0 if not, -1 on error, with
+ * the cause in `got`. */
 static int upload_segments_join(struct upload *u, int dirfd, const struct upload_segment *s,
                                 enum remote_result *got, struct err *e)
 {
     const struct copies *c = &u->there;
-    size_t first = copies_part(c, s->number, s->made), pieces = 0;
-    bool whole = false;
+    size_t first = copies_part(c, s->number, s->made), small = 0;
+    uint64_t joined = 0;
     for (size_t i = first; is_of(c, i, s); i++) {
-        whole |= upload_segments_is_whole(&c->parts[i], s);
-        pieces += !upload_segments_is_whole(&c->parts[i], s);
+        const struct copy_part *p = &c->parts[i];
+        small += !is_piece(p, s);
+        if (is_piece(p, s) && p->from <= joined && p->to > joined)
+            joined = p->to;
     }
-    if (!s->sealed || pieces == 0)
+    if (!s->sealed || small == 0)
         return 0;
-    *got = whole ? REMOTE_OK : send_part(u, dirfd, s, 0, e);
-    for (size_t i = first; is_of(c, i, s) && *got == REMOTE_OK;)
-        if (upload_segments_is_whole(&c->parts[i], s))
+    if (joined < s->settled) {
+        *got = send_part(u, dirfd, s, joined - joined % PIECE, e);
+        return *got == REMOTE_OK ? 1 : -1;
+    }
+    mono_t end = mono_add(clock_mono(), DELETE_MS);
+    for (size_t i = first; is_of(c, i, s) && *got == REMOTE_OK && !mono_reached(clock_mono(), end);)
+        if (is_piece(&c->parts[i], s))
             i++;
         else
             *got = delete_part(u, i, e);
     return *got == REMOTE_OK ? 1 : -1;
 }
 
+/* Joins the oldest segment that has small parts. */
+static enum remote_result join_next(struct upload *u, int dirfd, bool *more, struct err *e)
+{
+    enum remote_result got = REMOTE_OK;
+    int joined = 0;
+    for (size_t i = u->segment_count; i-- > 0 && joined == 0;)
+        joined = upload_segments_join(u, dirfd, &u->segments[i], &got, e);
+    *more = joined == 1;
+    return got;
+}
+
+/* Deletes the parts that no dump needs; at most for DELETE_MS, and then it is due again. */
 static enum remote_result upload_segments_tidy(struct upload *u, struct err *e)
 {
     SCOPED(xfree) bool *spare = xcalloc(u->there.part_count + 1, sizeof *spare);
     enum remote_result got = REMOTE_OK;
+    mono_t end = mono_add(clock_mono(), DELETE_MS);
+    size_t i = u->there.part_count;
     u->next_tidy = mono_add(clock_mono(), TIDY_MS);
     copies_spare(&u->there, u->cfg->journal_keep, clock_wall(), spare);
-    for (size_t i = u->there.part_count; i-- > 0 && got == REMOTE_OK;)
-        if (spare[i])
+    while (i > 0 && got == REMOTE_OK && !mono_reached(clock_mono(), end))
+        if (spare[--i])
             got = delete_part(u, i, e);
-    if (got == REMOTE_OK)
+    if (got == REMOTE_OK && i > 0)
+        u->next_tidy = clock_mono();
+    else if (got == REMOTE_OK)
         upload_sweep(u, "segments");
     return got;
 }
 
 /* ---- one step ---- */
 
-/* Returns the newest of the segments that have grown, because the loss of the machine would cost
- * most there. */
-static struct upload_segment *next_segment(struct upload *u, int dirfd, uint64_t *from)
+/* What is to be sent, and from which byte on. */
+struct next {
+    struct upload_segment *needed, *before; /* NULL: nothing waits */
+    uint64_t needed_from, before_from;
+};
+
+static void waits_since(struct upload *u)
 {
-    struct upload_segment *found = NULL;
-    u->settled_at = clock_wall();
+    u->figures.since = (wall_t){0};
+    for (size_t i = 0; i < u->segment_count; i++) {
+        wall_t since = u->segments[i].since;
+        if (since.ms && (!u->figures.since.ms || since.ms < u->figures.since.ms))
+            u->figures.since = since;
+    }
+}
+
+/* Finds the oldest segment that waits, of those that the newest dump needs and of those before
+ * them. */
+static void next_segments(struct upload *u, int dirfd, struct next *n)
+{
+    bool needed = true;
+    wall_t now = clock_wall(), came = u->figures.since;
+    if (u->figures.known || !came.ms) /* else the store could not be used since then */
+        came = u->settled_at;
+    u->settled_at = now;
     u->figures.waiting = 0;
     for (size_t i = 0; i < u->segment_count; i++) {
         struct upload_segment *s = &u->segments[i];
         look_at(u, dirfd, s);
         uint64_t reach = s->known ? copies_reach(&u->there, s->number, s->made) : 0;
-        if (!s->known || s->settled <= reach)
-            continue;
-        u->figures.waiting++;
-        if (!found)
-            *from = reach;
-        found = found ? found : s;
+        bool waits = s->known && s->settled > reach;
+        if (!waits)
+            s->since = (wall_t){0};
+        else if (!s->since.ms)
+            s->since = came.ms ? came : now;
+        if (waits) {
+            u->figures.waiting++;
+            *(needed ? &n->needed : &n->before) = s;
+            *(needed ? &n->needed_from : &n->before_from) = reach;
+        }
+        /* The dump began while this segment was written. */
+        needed = needed && !(s->known && s->made <= u->newest_dump.ms);
     }
     u->figures.known = true;
-    if (!u->figures.waiting)
-        u->figures.since = (wall_t){0};
-    else if (!u->figures.since.ms)
-        u->figures.since = u->settled_at;
-    return found;
+    waits_since(u);
 }
 
 void upload_segments_figures(struct upload *u)
 {
     SCOPED(names_free) struct names found = {0};
     struct err ignored;
-    wall_t last = u->settled_at;
+    wall_t now;
     uint64_t grown = 0;
     SCOPED(file_close) int dirfd = archive_dir(u->cfg, false, &ignored);
     if (u->figures.since.ms || dirfd < 0 ||
         file_list(dirfd, "cannot list the journal", &found, &ignored) < 0)
         return;
-    u->settled_at = clock_wall();
+    now = clock_wall();
     for (size_t i = 0; i < found.count; i++) {
         uint64_t number = segment_number(found.list[i], u->cfg->name), known = 0, settled;
         for (size_t k = 0; k < u->segment_count; k++)
@@ -349,18 +409,20 @@ void upload_segments_figures(struct upload *u)
     }
     u->figures.waiting = grown;
     if (grown)
-        u->figures.since = last;
+        u->figures.since = u->settled_at;
+    else
+        u->settled_at = now;
 }
 
 /* Bytes that arrive during the transfer wait from its start, not from the last time that nothing
  * waited. */
-static enum remote_result send_newest(struct upload *u, int dirfd, const struct upload_segment *s,
-                                      uint64_t from, struct err *e)
+static enum remote_result send_waiting(struct upload *u, int dirfd, struct upload_segment *s,
+                                       uint64_t from, struct err *e)
 {
     enum remote_result got = send_part(u, dirfd, s, from, e);
-    if (got == REMOTE_OK && u->figures.waiting == 1 &&
-        copies_reach(&u->there, s->number, s->made) >= s->settled)
-        u->figures.since = u->settled_at;
+    if (got == REMOTE_OK && copies_reach(&u->there, s->number, s->made) >= s->settled)
+        s->since = u->settled_at;
+    waits_since(u);
     return got;
 }
 
@@ -375,25 +437,29 @@ static enum remote_result list_parts(struct upload *u, struct err *e)
     return got;
 }
 
-/* Joins segments that have more parts than necessary, one segment per step, then deletes what is
- * not needed. */
-static enum remote_result put_in_order(struct upload *u, int dirfd, bool *more, struct err *e)
+/* What the newest dump needs takes turns with everything else: while the game writes without a
+ * pause, the segment being written has always grown by the time that its last part is stored.
+ * Segments are joined only if no complete one waits. */
+static enum remote_result take_turn(struct upload *u, int dirfd, const struct next *n, bool *more,
+                                    struct err *e)
 {
-    enum remote_result got = REMOTE_OK;
-    for (size_t i = 0; i < u->segment_count; i++) {
-        int joined = upload_segments_join(u, dirfd, &u->segments[i], &got, e);
-        *more = joined == 1;
-        if (joined)
-            return got;
-    }
-    return upload_tidy_due(u) ? upload_segments_tidy(u, e) : REMOTE_OK;
+    bool others = u->others_next || !n->needed, deletes = !u->cfg->offsite.delete_never;
+    u->others_next = !others;
+    *more = true;
+    if (others && deletes && upload_tidy_due(u))
+        return upload_segments_tidy(u, e);
+    if (others && n->before)
+        return send_waiting(u, dirfd, n->before, n->before_from, e);
+    if (n->needed && (!others || n->needed != u->segments))
+        return send_waiting(u, dirfd, n->needed, n->needed_from, e);
+    *more = false;
+    return deletes ? join_next(u, dirfd, more, e) : REMOTE_OK;
 }
 
-/* Does one step. Doubted parts are settled first, because nothing may be sent after them. Then
- * the newest segment is sent. Segments are joined and deleted only if nothing waits. */
+/* Does one step. Doubted parts are settled first, because nothing may be sent after them. */
 enum remote_result upload_segments(struct upload *u, bool *more, struct err *e)
 {
-    uint64_t from = 0;
+    struct next n = {0};
     enum remote_result got = upload_ready(u, LOOK_MS, e);
     *more = false;
     if (got == REMOTE_OK)
@@ -414,11 +480,6 @@ enum remote_result upload_segments(struct upload *u, bool *more, struct err *e)
     got = fenced ? REMOTE_OK : settle_doubts(u, dirfd, e);
     if (got != REMOTE_OK)
         return got;
-    const struct upload_segment *next = next_segment(u, dirfd, &from);
-    if (fenced)
-        return REMOTE_OK;
-    *more = next != NULL;
-    if (next)
-        return send_newest(u, dirfd, next, from, e);
-    return u->cfg->offsite.delete_never ? REMOTE_OK : put_in_order(u, dirfd, more, e);
+    next_segments(u, dirfd, &n);
+    return fenced ? REMOTE_OK : take_turn(u, dirfd, &n, more, e);
 }

@@ -263,9 +263,11 @@ int pull_step(struct pull *p, struct err *e)
         catalog_judge_rounds(&here, p->fetch.round);
     }
     int fetched = bring_newest(p, &here, e);
-    if (fetched == 1) {
+    if (fetched == 1) { /* meanwhile the primary may have joined parts of its journal */
         catalog_free(&here);
-        fetched = catalog_load(p->dirfd, p->cfg->name, &here, e) < 0 ? -1 : 1;
+        bool failed =
+            fetch_again(&p->fetch, e) < 0 || catalog_load(p->dirfd, p->cfg->name, &here, e) < 0;
+        fetched = failed ? -1 : 1;
     }
     return fetched < 0 ? -1 : take_journal(p, &here, fetched == 1, e);
 }

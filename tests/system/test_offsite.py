@@ -858,6 +858,74 @@ def test_machines_are_lost(make_followed, far):
         keeper.start()
 
 
+@pytest.mark.parametrize("slow", [{}, {"fault": "offsite.sent=sleep:400"}], ids=["fast", "slow"])
+def test_a_game_that_never_pauses(make_followed, store, slow):
+    """While the game writes all the time, finished segments are stored and joined, with a fast and with a slow store, and the
+    end of the journal is not sent more often than once a second."""
+    keeper = make_followed("empty", {**store.settings, "journal": {"segment": "64KiB"}}, TABLES)
+    keeper.waits = 1
+    keeper.dump()
+    keeper.start(**slow)
+    keeper.wait(lambda: live(keeper)["state"] == "following", "the journal")
+    writers = AuditedWriters(keeper.world, SEED, count=2)
+    writers.pause = 0.005
+    with writers:
+        keeper.wait(lambda: len(keeper.segments.paths()) > 4, "segments")
+        done = [int(path.rpartition("-")[2].partition(".")[0]) for path in keeper.segments.paths()[:4]]
+
+        def joined():
+            of = {n: [(begin, end) for number, begin, end, _ in parts(store) if number == n] for n in done}
+            return all(len(found) == 1 and found[0][0] == 0 for found in of.values())
+        wait_for(joined, lambda: f"the segments {done} are joined: {[p[:3] for p in parts(store)]}", timeout=60)
+
+
+def test_dumps_that_never_pause(keeper, store):
+    """While dumps are made faster than a slow store takes them, a pinned dump and a file of rolled-up rows are stored, and dumps
+    that [retention] does not keep are deleted there."""
+    prepare(keeper, keep="30d")
+    keeper.configure({**store.settings, "retention": {
+        "keep_last": "2", "keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}})
+    first = keeper.dump()["name"]
+    keeper.start(fault="offsite.sent=sleep:1500")
+    wait_for(lambda: first + ".json" in files(store, "dumps"), "the first dump is in the store")
+    gain(keeper.world, 20)
+    keeper.ok("--rollup")
+    pinned = keeper.dump()["name"]
+    keeper.world.sql("DELETE FROM player WHERE id>100")
+    for _ in range(120):
+        keeper.dump()
+        there = files(store, "dumps")
+        done = {"deleted": first + ".json" not in there, "pinned": pinned + ".json" in there,
+                "rolled up": any(name.endswith(".json") for name in files(store, "ledgers"))}
+        if all(done.values()):
+            break
+        time.sleep(0.5)
+    assert all(done.values()), (done, there)
+
+
+def test_a_long_segment_is_stored_in_pieces(make_followed, store):
+    """A long segment is stored in pieces that begin at multiples of 4 MiB, also if it was sent while it grew, and the world is
+    restored from them."""
+    keeper = make_followed(settings={"offsite": {**store.settings["offsite"], "identity_file": store.key},
+                                     "journal": {"segment": "10MiB"}})
+    keeper.world.sql(BIG[0])
+    dump_and_follow(keeper)
+    for _ in range(2):
+        keeper.world.sql(BIG[1])
+        keeper.segments.wait_all()
+        wait_segments(keeper, store)
+    before, size, piece = keeper.world.snapshot(), os.path.getsize(keeper.segments.paths()[0]), 4 << 20
+
+    def pieces():
+        return [(begin, end) for number, begin, end, _ in parts(store) if number == 1]
+    wait_for(lambda: pieces() == [(at, min(at + piece, size)) for at in range(0, size, piece)],
+             lambda: f"pieces of {size} bytes: {pieces()}")
+    lose_machine(keeper)
+    keeper.init()
+    keeper.ok("--restore", "--from", "offsite")
+    keeper.world.assert_is(before)
+
+
 def untouched(store):
     """Returns {name: mtime} of the files in the store."""
     return {f"{folder}/{name}": os.stat(os.path.join(store.path, "w1", folder, name)).st_mtime_ns
