@@ -211,7 +211,8 @@ pytest() {
         rm -rf --one-file-system "$out/failed-$name"
     fi
     compile_tests
-    "${as[@]}" timeout --kill-after=30 7200 env "WK_SEED=$seed" "WK_FAULT_SEED=$seed" \
+    # pytest cuts the reasons in its summary off at COLUMNS.
+    "${as[@]}" timeout --kill-after=30 7200 env COLUMNS=300 "WK_SEED=$seed" "WK_FAULT_SEED=$seed" \
         "WK_LEDGER_SEED=$seed" "WK_PROGRESS_SEED=$seed" "WK_TAKEOVER_SEED=$seed" \
         /usr/bin/python3 -m pytest -q -o "cache_dir=$out/failed-$name" -rfEsxX --junitxml="$out/$name.xml" -n "$n" "$@"
 }

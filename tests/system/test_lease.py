@@ -390,6 +390,7 @@ def test_a_write_back_that_slept(primary, server):
     for n in range(1, 3):  # the second one is sent under the lease that will end
         store.put("a", "p1", b"%d" % n)
         k.wait(lambda n=n: store.central.blobs().get("a") == (n, b"%d" % n), "it is sent")
+    k.wait(lambda: store.rows()["a"] == (2, 2), "the local store knows it")
     to_all(k, SIGSTOP)
     ok(k.other.call("prove"))
     ok(k.other.call("open"))
