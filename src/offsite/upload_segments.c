@@ -209,7 +209,7 @@ static int name_part(const struct upload *u, struct copy_part *p, char name[COPY
     return rc;
 }
 
-static uint64_t piece_end(const struct upload_segment *s, uint64_t at)
+static uint64_t end_of_piece(const struct upload_segment *s, uint64_t at)
 {
     uint64_t end = at - at % PIECE + PIECE;
     return end < s->settled ? end : s->settled;
@@ -223,7 +223,7 @@ static enum remote_result send_part(struct upload *u, int dirfd, const struct up
     struct copy_part p = {.number = s->number,
                           .made = s->made,
                           .from = from,
-                          .to = piece_end(s, from),
+                          .to = end_of_piece(s, from),
                           .sealed = u->t.recipients.count > 0};
     struct transfer_stored stored;
     enum remote_result got = REMOTE_STOPPED;
@@ -276,7 +276,7 @@ static bool is_of(const struct copies *c, size_t i, const struct upload_segment 
 /* Returns whether a part has a whole piece. Parts of earlier versions may have several. */
 static bool is_piece(const struct copy_part *p, const struct upload_segment *s)
 {
-    return !p->unproven && p->from % PIECE == 0 && p->to >= piece_end(s, p->from);
+    return !p->unproven && p->from % PIECE == 0 && p->to >= end_of_piece(s, p->from);
 }
 
 /* Joins the small parts of a sealed segment, one piece in each step. When all pieces were read
