@@ -9,17 +9,23 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILT = os.path.join(ROOT, "build/release/src")
 
 
+def symbols():
+    """Returns [(file, kind, name)] of all symbols in the built objects, in nm's kinds. The build may have objects of removed
+    files, which are left out."""
+    paths = [path for path in glob.glob(f"{BUILT}/**/*.o", recursive=True)
+             if os.path.exists(f"{ROOT}/src/{os.path.relpath(path, BUILT)[:-2]}.c")]
+    lines = subprocess.run(["nm", "-A", *paths], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [(os.path.relpath(path, BUILT)[:-2], *symbol.split()[-2:]) for path, _, symbol in (line.rpartition(":") for line in lines)]
+
+
 def calls():
     """Returns, for each file, the files whose functions and objects it names."""
-    paths = glob.glob(f"{BUILT}/**/*.o", recursive=True)
-    owner, wanted = {}, {os.path.relpath(path, BUILT)[:-2]: set() for path in paths}
-    for line in subprocess.run(["nm", "-A", *paths], capture_output=True, text=True, check=True).stdout.splitlines():
-        path, _, symbol = line.rpartition(":")
-        file, (kind, name) = os.path.relpath(path, BUILT)[:-2], symbol.split()[-2:]
+    found = symbols()
+    owner = {name: file for file, kind, name in found if kind in "TDBR"}
+    wanted = {file: set() for file, _, _ in found}
+    for file, kind, name in found:
         if kind == "U":
             wanted[file].add(name)
-        elif kind in "TDBR":
-            owner[name] = file
     return {file: {owner[name] for name in names if name in owner} - {file} for file, names in wanted.items()}
 
 
@@ -56,15 +62,10 @@ WITHOUT_HEADER = set("""
 
 
 def test_what_others_call_is_in_the_header_of_the_file():
-    without = set()
-    for path in glob.glob(f"{BUILT}/*/*.o"):
-        file = os.path.relpath(path, BUILT)[:-2]
-        lines = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout.splitlines()
-        if any(line.split()[-2] in "TDBR" for line in lines) and not os.path.exists(f"{ROOT}/src/{file}.h"):
-            without.add(file)
-    built = {os.path.relpath(path, BUILT)[:-2] for path in glob.glob(f"{BUILT}/*/*.o")}
-    exist = {file for file in built if os.path.exists(f"{ROOT}/src/{file}.c")}  # the build may have objects of removed files
-    assert (without & exist) - ONE_OBJECT - {"setup/main"} == WITHOUT_HEADER & exist
+    found = symbols()
+    exist = {file for file, _, _ in found}
+    without = {file for file, kind, _ in found if kind in "TDBR" and not os.path.exists(f"{ROOT}/src/{file}.h")}
+    assert without - ONE_OBJECT - {"main", "setup/main"} == WITHOUT_HEADER & exist
 
 
 def test_a_function_is_found_by_its_name():

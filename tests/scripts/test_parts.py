@@ -9,8 +9,7 @@ import subprocess
 
 import pytest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILT = os.path.join(ROOT, "build/release/src")
+from test_circles import ROOT, symbols
 
 
 def read(path):
@@ -41,19 +40,15 @@ def foreign(file, part):
 
 
 @functools.cache
-def symbols():
+def by_name():
     """Returns {name: the file that defines it} and {file: names that it uses from other files}, from the built
     objects."""
     defined, wanted = {}, {}
-    for path in glob.glob(f"{BUILT}/**/*.o", recursive=True):
-        file = os.path.relpath(path, BUILT)[:-2]
-        if os.path.exists(f"{ROOT}/src/{file}.c"):  # objects of removed files may lie there
-            for line in subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout.splitlines():
-                kind, name = line.split()[-2:]
-                if kind == "U":
-                    wanted.setdefault(file, set()).add(name)
-                elif kind in "TDBR":
-                    defined[name] = file
+    for file, kind, name in symbols():
+        if kind == "U":
+            wanted.setdefault(file, set()).add(name)
+        elif kind in "TDBR":
+            defined[name] = file
     return defined, wanted
 
 
@@ -65,7 +60,7 @@ def hooks():
 
 
 def test_the_table_names_what_is_called_of_a_part():
-    defined, wanted = symbols()
+    defined, wanted = by_name()
     table = hooks()
     quoted = read("src/config/keys.c") + read("src/main.c") + read("src/actions/action.c")
     assert list(table) == list(FILES) and len(defined) > 1000
@@ -79,7 +74,7 @@ def test_the_table_names_what_is_called_of_a_part():
 
 
 def test_only_headers_of_hooks_are_included():
-    defined, _ = symbols()
+    defined, _ = by_name()
     table = hooks()
     for path in glob.glob(f"{ROOT}/src/*/*.[ch]") + [f"{ROOT}/src/main.c"]:
         file = os.path.relpath(path, f"{ROOT}/src")
@@ -107,7 +102,7 @@ def core():
 def test_the_core_is_built_without_any(core):
     """src/parts/no_PART.c defines exactly the hooks of the part that it replaces."""
     table = hooks()
-    defined, _ = symbols()
+    defined, _ = by_name()
     for part in FILES:
         lines = subprocess.run(["nm", f"{core}/src/parts/no_{part}.o"], capture_output=True, text=True, check=True).stdout
         instead = {line.split()[-1] for line in lines.splitlines() if line.split()[-2] in "TDBR"}
