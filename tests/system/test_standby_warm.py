@@ -277,6 +277,7 @@ def test_what_a_kill_leaves(machines):
     one, two = machines(1)
     dump_and_follow(one)
     writers = AuditedWriters(one.world, 10, count=2)
+    writers.pause = 0.005
 
     def killed(point):
         with writers:
