@@ -39,7 +39,7 @@ static int need_of(const struct archive *a, const struct catalog_entry *c)
     if (!c || i >= 0 || a->count == 0)
         return i;
     const struct archive_segment *last = &a->list[a->count - 1];
-    bool after = strcmp(last->head.server, c->m.server.uid) == 0 &&
+    bool after = last->sum.to.point.file[0] && strcmp(last->head.server, c->m.server.uid) == 0 &&
                  db_binlog_pos_compare(&c->m.end, &last->sum.to.point) > 0;
     return after ? (int)a->count - 1 : -1;
 }

@@ -272,7 +272,8 @@ static enum remote_result delete_left(struct upload *u, struct err *e)
     for (size_t i = 0; i < u->there.dump_count && got == REMOTE_OK; i++) {
         struct copy_dump *d = &u->there.dumps[i];
         unsigned left = d->files & ~(d->attempt ? 1U << (d->attempt - 1) : 0);
-        if (!left || d->bad || (!d->attempt && d->at.ms > now.ms - LEFT_MS))
+        bool may_come = d->sending || d->at.ms > now.ms - LEFT_MS; /* its manifest */
+        if (!left || d->bad || (!d->attempt && may_come))
             continue;
         got = delete_files(u, d, left, e);
         d->files &= got == REMOTE_OK ? ~left : ~0U;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,23 +78,38 @@ static int list_segments(struct upload *u, int dirfd, struct err *e)
     return 0;
 }
 
-/* Finds how far the segment may be sent. A damaged segment is sent up to the damage. */
-static void look_at(struct upload *u, int dirfd, struct upload_segment *s)
+/* Reads the segment. Returns 1 if it is sealed and whole, 0 if more may follow, or -1. */
+static int read_segment(int dirfd, struct upload_segment *s, struct err *e)
 {
     struct segment_head head;
     struct segment_sum sum;
+    struct stat st;
+    int sealed = segment_peek(dirfd, s->file, &head, &sum, e);
+    if (sealed >= 0) {
+        s->known = true;
+        s->made = head.made.ms;
+    }
+    if (sealed < 0 || segment_settled(dirfd, s->file, s->settled, &s->settled, e) < 0)
+        return -1;
+    /* What precedes the summary is complete, unless it cannot be read. */
+    if (sealed == 1 && fstatat(dirfd, s->file, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        (uint64_t)st.st_size > s->settled)
+        return err_set(e, ERR_DAMAGED, 0, "journal segment %s is damaged at byte %" PRIu64, s->file,
+                       s->settled);
+    return sealed == 1;
+}
+
+/* Finds how far the segment may be sent. A damaged segment is sent up to the damage. */
+static void look_at(struct upload *u, int dirfd, struct upload_segment *s)
+{
     struct err why = {0};
     bool known_damaged = s->damaged == DAMAGED_MAX && s->damaged_at.ms == u->looked_at.ms;
     if (s->sealed || known_damaged)
         return;
     if (!s->known && segment_blank(dirfd, s->file, NULL) == 1)
         return; /* its head is being written */
-    int sealed = segment_peek(dirfd, s->file, &head, &sum, &why);
-    if (sealed >= 0) {
-        s->known = true;
-        s->made = head.made.ms;
-    }
-    if (sealed < 0 || segment_settled(dirfd, s->file, s->settled, &s->settled, &why) < 0) {
+    int sealed = read_segment(dirfd, s, &why);
+    if (sealed < 0) {
         bool damage = why.cls == ERR_DAMAGED;
         s->damaged = damage ? s->damaged + (s->damaged < DAMAGED_MAX) : 0;
         s->damaged_at = u->looked_at;
@@ -273,10 +289,12 @@ static bool is_of(const struct copies *c, size_t i, const struct upload_segment 
     return i < c->part_count && copy_part_is_of(&c->parts[i], s->number, s->made);
 }
 
-/* Returns whether a part has a whole piece. Parts of earlier versions may have several. */
+/* Returns whether a part is a piece of a sealed segment, or several, as earlier versions sent
+ * them. */
 static bool is_piece(const struct copy_part *p, const struct upload_segment *s)
 {
-    return !p->unproven && p->from % PIECE == 0 && p->to >= end_of_piece(s, p->from);
+    return !p->unproven && p->from % PIECE == 0 &&
+           (p->to == s->settled || (p->to < s->settled && p->to % PIECE == 0));
 }
 
 /* Joins the small parts of a sealed segment, one piece in each step. When all pieces were read
@@ -325,10 +343,10 @@ static enum remote_result upload_segments_tidy(struct upload *u, struct err *e)
 {
     SCOPED(xfree) bool *spare = xcalloc(u->there.part_count + 1, sizeof *spare);
     enum remote_result got = REMOTE_OK;
-    mono_t end = mono_add(clock_mono(), DELETE_MS);
     size_t i = u->there.part_count;
     u->next_tidy = mono_add(clock_mono(), TIDY_MS);
     copies_spare(&u->there, u->cfg->journal_keep, clock_wall(), spare);
+    mono_t end = mono_add(clock_mono(), DELETE_MS);
     while (i > 0 && got == REMOTE_OK && !mono_reached(clock_mono(), end))
         if (spare[--i])
             got = delete_part(u, i, e);
@@ -375,7 +393,7 @@ static void next_segments(struct upload *u, int dirfd, struct next *n)
         if (!waits)
             s->since = (wall_t){0};
         else if (!s->since.ms)
-            s->since = came.ms ? came : now;
+            s->since = came.ms ? came : s->sealed ? (wall_t){s->made} : now;
         if (waits) {
             u->figures.waiting++;
             *(needed ? &n->needed : &n->before) = s;
@@ -392,13 +410,12 @@ void upload_segments_figures(struct upload *u)
 {
     SCOPED(names_free) struct names found = {0};
     struct err ignored;
-    wall_t now;
+    wall_t now = clock_wall();
     uint64_t grown = 0;
     SCOPED(file_close) int dirfd = archive_dir(u->cfg, false, &ignored);
     if (u->figures.since.ms || dirfd < 0 ||
         file_list(dirfd, "cannot list the journal", &found, &ignored) < 0)
         return;
-    now = clock_wall();
     for (size_t i = 0; i < found.count; i++) {
         uint64_t number = segment_number(found.list[i], u->cfg->name), known = 0, settled;
         for (size_t k = 0; k < u->segment_count; k++)
@@ -444,13 +461,14 @@ static enum remote_result take_turn(struct upload *u, int dirfd, const struct ne
                                     struct err *e)
 {
     bool others = u->others_next || !n->needed, deletes = !u->cfg->offsite.delete_never;
+    bool much = n->needed && n->needed->settled - n->needed_from >= PIECE;
     u->others_next = !others;
     *more = true;
     if (others && deletes && upload_tidy_due(u))
         return upload_segments_tidy(u, e);
     if (others && n->before)
         return send_waiting(u, dirfd, n->before, n->before_from, e);
-    if (n->needed && (!others || n->needed != u->segments))
+    if (n->needed && (!others || much || n->needed != u->segments))
         return send_waiting(u, dirfd, n->needed, n->needed_from, e);
     *more = false;
     return deletes ? join_next(u, dirfd, more, e) : REMOTE_OK;

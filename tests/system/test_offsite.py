@@ -3,6 +3,7 @@ the world can be restored from them after its machine is lost."""
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -903,9 +904,10 @@ def test_dumps_that_never_pause(keeper, store):
     assert all(done.values()), (done, there)
 
 
-def test_a_long_segment_is_stored_in_pieces(make_followed, store):
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_a_long_segment_is_stored_in_pieces(make_followed, store, overlapping):
     """A long segment is stored in pieces that begin at multiples of 4 MiB, also if it was sent while it grew, and the world is
-    restored from them."""
+    restored from them, and from parts that overlap, which an earlier version may have left."""
     keeper = make_followed(settings={"offsite": {**store.settings["offsite"], "identity_file": store.key},
                                      "journal": {"segment": "10MiB"}})
     keeper.world.sql(BIG[0])
@@ -920,10 +922,36 @@ def test_a_long_segment_is_stored_in_pieces(make_followed, store):
         return [(begin, end) for number, begin, end, _ in parts(store) if number == 1]
     wait_for(lambda: pieces() == [(at, min(at + piece, size)) for at in range(0, size, piece)],
              lambda: f"pieces of {size} bytes: {pieces()}")
+    keeper.stop()
+    if overlapping:
+        whole, paths = segments(store)[1], [path for number, _, _, path in parts(store) if number == 1]
+        for path in paths:
+            os.remove(path)
+        for begin, end in ((0, 5 << 20), (1 << 20, piece), (piece, 2 * piece), (2 * piece - 1, size)):
+            new = path.rpartition("/")[0] + "/" + re.sub(r"\.\d+-\d+\.", f".{begin:012}-{end:012}.", path.rpartition("/")[2])
+            subprocess.run(["age", "-r", store.recipient, "-o", new], input=whole[begin:end], check=True)
     lose_machine(keeper)
     keeper.init()
     keeper.ok("--restore", "--from", "offsite")
     keeper.world.assert_is(before)
+
+
+def test_a_complete_segment_that_is_damaged_here(make_followed, store):
+    """If a complete segment is found damaged in the middle, its parts in the store are kept, and the damage is reported."""
+    keeper = make_followed(settings=store.settings)
+    dump_and_follow(keeper)
+    stored(keeper)
+    for v in range(3):
+        keeper.world.mark(v)
+        keeper.segments.wait_all()
+        wait_segments(keeper, store)
+    keeper.stop()  # which completes it
+    before, begins = segments(store)[1], [begin for _, begin, _, _ in parts(store)]
+    assert len(begins) > 2
+    flip(keeper.segments.paths()[0], begins[1] + 30)
+    keeper.start()
+    keeper.wait(lambda: any("is damaged at byte" in t["what"] for t in keeper.status()["troubles"]), "it is said")
+    assert segments(store)[1].startswith(before)
 
 
 def untouched(store):
