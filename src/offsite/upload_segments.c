@@ -375,6 +375,16 @@ static void waits_since(struct upload *u)
     }
 }
 
+/* Returns since when a segment that was not seen waiting before may wait: since the last look; at
+ * the first look, a sealed one since it was begun. */
+static wall_t first_since(const struct upload_segment *s, wall_t last, wall_t now)
+{
+    wall_t begun = {.ms = s->made};
+    if (last.ms)
+        return last;
+    return s->sealed ? begun : now;
+}
+
 /* Finds the oldest segment that waits, of those that the newest dump needs and of those before
  * them. */
 static void next_segments(struct upload *u, int dirfd, struct next *n)
@@ -393,7 +403,7 @@ static void next_segments(struct upload *u, int dirfd, struct next *n)
         if (!waits)
             s->since = (wall_t){0};
         else if (!s->since.ms)
-            s->since = came.ms ? came : s->sealed ? (wall_t){s->made} : now;
+            s->since = first_since(s, came, now);
         if (waits) {
             u->figures.waiting++;
             *(needed ? &n->needed : &n->before) = s;
