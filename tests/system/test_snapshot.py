@@ -60,7 +60,7 @@ def dump_stopped_at(keeper, point):
         if at_work := stopped(keeper):
             return dumping, at_work
         refused = keeper.finish(dumping)
-        assert "max_user_connections" in refused.err, refused
+        assert "max_user_connections" in refused.json["error"]["text"], refused
 
 
 class Player(Beside):
