@@ -365,6 +365,7 @@ struct next {
     uint64_t needed_from, before_from;
 };
 
+/* Sets since when the oldest byte waits. */
 static void waits_since(struct upload *u)
 {
     u->figures.since = (wall_t){0};
@@ -465,8 +466,9 @@ static enum remote_result list_parts(struct upload *u, struct err *e)
 }
 
 /* What the newest dump needs takes turns with everything else: while the game writes without a
- * pause, the segment being written has always grown by the time that its last part is stored.
- * Segments are joined only if no complete one waits. */
+ * pause, the segment being written has always grown by the time that its last part is stored. It
+ * is sent again at once only if a whole piece of it waits. Segments are joined only if no complete
+ * one waits. */
 static enum remote_result take_turn(struct upload *u, int dirfd, const struct next *n, bool *more,
                                     struct err *e)
 {
