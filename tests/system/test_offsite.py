@@ -623,6 +623,7 @@ def test_a_dump_that_appears_during_a_long_upload(make_followed, store):
     keeper.start()
     wait_for(lambda: [m["name"] for m in manifests(store)] == [new], "the newer dump in the store")
     keeper.wait(lambda: keeper.status()["offsite"]["behind_seconds"] == 0, "nothing that is newer")
+    wait_for(lambda: any(old in name for name in files(store, "dumps")), "the long upload to begin")
     keeper.dump()
     keeper.wait(lambda: any(" are late" in t["what"] for t in keeper.status().get("troubles", [])), "copies that are late")
     assert old not in [m["name"] for m in manifests(store)]
