@@ -76,9 +76,9 @@ struct segment_store *segment_store_open(const struct config *c, int dump_dirfd,
     snprintf(k->head.hostname, sizeof k->head.hostname, "%s", server->hostname);
     damage[0] = '\0';
     k->dirfd = archive_dir(c, true, e);
-    /* Dumps may have been made while no follower ran. The recovery needs room for a few KiB, which
-     * only this may make on a full disk. */
-    struct err ignored; /* tried again after the next dump */
+    /* Dumps may have made segments unnecessary while no follower ran. They are deleted before the
+     * recovery, which writes a few KiB and would fail on a full disk. */
+    struct err ignored; /* the deletion is retried after the next dump */
     if (k->dirfd >= 0)
         segment_store_trim(k->c, k->dirfd, k->dump_dirfd, &ignored);
     if (k->dirfd >= 0 && archive_recover(k->dirfd, c->name, &a, e) == 0) {

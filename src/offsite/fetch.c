@@ -447,7 +447,7 @@ static int bring_segment(struct fetch *f, int dirfd, size_t first, struct err *e
         rc = give_name(dirfd, part, file, e);
     if (rc < 0 || got == 0)
         file_remove(dirfd, part, NULL);
-    /* Parts may overlap, while they are being joined and where an earlier version joined them. */
+    /* Parts overlap while they are being joined, or if an earlier version joined them. */
     bool overlaps = rc == 0 && got > 0 && part_after(&f->there, first, got);
     return overlaps ? fetch_grow(f, dirfd, first, file, e) : rc;
 }

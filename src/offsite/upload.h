@@ -45,7 +45,7 @@ struct upload {
     wall_t settled_at;
     size_t segment_count;
     wall_t newest_dump; /* when the newest local dump began; ms 0: there is none */
-    bool others_next;   /* the last step sent what is needed first, so anything else is next */
+    bool others_next;   /* the last step did what is most urgent; anything else is next */
 
     struct upload_figures {
         bool known;                 /* the following is known, since the store was listed */

@@ -272,7 +272,7 @@ static enum remote_result delete_left(struct upload *u, struct err *e)
     for (size_t i = 0; i < u->there.dump_count && got == REMOTE_OK; i++) {
         struct copy_dump *d = &u->there.dumps[i];
         unsigned left = d->files & ~(d->attempt ? 1U << (d->attempt - 1) : 0);
-        bool may_come = d->sending || d->at.ms > now.ms - LEFT_MS; /* its manifest */
+        bool may_come = d->sending || d->at.ms > now.ms - LEFT_MS; /* the manifest may come */
         if (!left || d->bad || (!d->attempt && may_come))
             continue;
         got = delete_files(u, d, left, e);
@@ -312,24 +312,23 @@ static enum remote_result send_round(struct upload *u, uint64_t number, struct e
 /* What is to be done next. */
 struct plan {
     struct catalog local;
-    struct choice choice;
-    const struct catalog_entry *dump, *pinned; /* to be sent, of `local`; NULL: none */
+    const struct catalog_entry *dump, *pinned; /* to be sent; in `local`; NULL: none */
     struct upload_ledgers_step ledgers;
 };
 
 static void plan_free(struct plan *p)
 {
-    choice_free(&p->choice);
     catalog_free(&p->local);
 }
 
 /* Compares what is here with what is in the store, and sets the figures. */
 static int upload_dumps_plan(struct upload *u, struct plan *p, struct err *e)
 {
+    SCOPED(choice_free) struct choice c = {0};
     if (catalog_load(u->dirfd, u->cfg->name, &p->local, e) < 0)
         return -1;
-    upload_dumps_choose(u, &p->local, true, &p->choice);
-    next_dump(u, &p->choice, &p->dump, &p->pinned);
+    upload_dumps_choose(u, &p->local, true, &c);
+    next_dump(u, &c, &p->dump, &p->pinned);
     if (upload_ledgers_choose(u, &p->ledgers, e) < 0)
         return -1;
     u->figures.waiting += p->ledgers.waiting;
@@ -375,7 +374,7 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
         return REMOTE_OK;
     if (begun)
         return send_round(u, p.local.round, e);
-    if (tidies) /* due after each dump: it takes no turn, and so leaves the others theirs */
+    if (tidies) /* leaves others_next, because it is due after each dump and always comes first */
         return upload_dumps_tidy(u, &p.local, e);
     u->others_next = !others;
     if (others && p.ledgers.send)

@@ -1,9 +1,10 @@
 /* Dumps, one step at a time: reads a manifest, sends a dump, or deletes what is not needed, and
  * reports it to the supervisor. Of the waiting dumps the newest is sent first: after a long
  * outage it is worth more than all earlier ones. Deletions, files of rolled-up rows and pinned
- * dumps take turns with it. [retention] decides over local dumps and copies
- * together what is sent, so no dump is sent that would be deleted at once. It decides over the
- * copies alone what is deleted, so no copy is deleted for a newer dump that is not stored yet. */
+ * dumps take turns with it. [retention] is applied to local dumps and copies together to choose
+ * what is sent, so that no dump is sent only to be deleted at once. It is applied to the copies
+ * alone to choose what is deleted, so that no copy is deleted for a newer dump that is not stored
+ * yet. */
 #ifndef WK_OFFSITE_UPLOAD_DUMPS_H
 #define WK_OFFSITE_UPLOAD_DUMPS_H
 

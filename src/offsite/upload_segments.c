@@ -20,8 +20,8 @@
 #define LOOK_MS fault_wait(60000) /* time between two checks of whose dumps are there */
 #define LIST_MS 3600000           /* time between two lists of segments */
 #define DELETE_MS 1000            /* longest time in which a step deletes parts */
-/* Bytes of a piece: the most that one step sends, because new changes wait meanwhile. The pieces of
- * a segment begin at its multiples. */
+/* A segment's pieces begin at multiples of this many bytes. A step sends at most one piece, because
+ * new changes wait during a step. */
 #define PIECE (UINT64_C(4) << 20)
 #define DAMAGED_MAX 2 /* a single failed read is not damage */
 
@@ -34,7 +34,7 @@ struct upload_segment {
     unsigned damaged;  /* failures in a row; DAMAGED_MAX: not read again until … */
     mono_t damaged_at; /* … the store is read again after this time */
     bool listed;       /* still exists */
-    wall_t since;      /* no byte that is not stored came before this; ms 0: all is stored */
+    wall_t since;      /* all bytes that wait came after this time; ms 0: none waits */
 };
 
 static struct upload_segment *segment_of(struct upload *u, const char *file, uint64_t number)
@@ -78,7 +78,7 @@ static int list_segments(struct upload *u, int dirfd, struct err *e)
     return 0;
 }
 
-/* Reads the segment. Returns 1 if it is sealed and whole, 0 if more may follow, or -1. */
+/* Reads the segment. Returns 1 if it is sealed and complete, 0 if more may follow, -1 on error. */
 static int read_segment(int dirfd, struct upload_segment *s, struct err *e)
 {
     struct segment_head head;
@@ -91,7 +91,7 @@ static int read_segment(int dirfd, struct upload_segment *s, struct err *e)
     }
     if (sealed < 0 || segment_settled(dirfd, s->file, s->settled, &s->settled, e) < 0)
         return -1;
-    /* What precedes the summary is complete, unless it cannot be read. */
+    /* A sealed segment can be read to its end unless it is damaged. */
     if (sealed == 1 && fstatat(dirfd, s->file, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
         (uint64_t)st.st_size > s->settled)
         return err_set(e, ERR_DAMAGED, 0, "journal segment %s is damaged at byte %" PRIu64, s->file,
@@ -338,7 +338,7 @@ static enum remote_result join_next(struct upload *u, int dirfd, bool *more, str
     return got;
 }
 
-/* Deletes the parts that no dump needs; at most for DELETE_MS, and then it is due again. */
+/* Deletes the parts that no dump needs. After DELETE_MS it stops, and is due again at once. */
 static enum remote_result upload_segments_tidy(struct upload *u, struct err *e)
 {
     SCOPED(xfree) bool *spare = xcalloc(u->there.part_count + 1, sizeof *spare);
@@ -376,8 +376,8 @@ static void waits_since(struct upload *u)
     }
 }
 
-/* Returns since when a segment that was not seen waiting before may wait: since the last look; at
- * the first look, a sealed one since it was begun. */
+/* Returns the earliest time at which the bytes of a newly waiting segment may have come: the last
+ * look; at the first look, the time at which a sealed segment was begun. */
 static wall_t first_since(const struct upload_segment *s, wall_t last, wall_t now)
 {
     wall_t begun = {.ms = s->made};

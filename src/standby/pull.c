@@ -263,7 +263,8 @@ int pull_step(struct pull *p, struct err *e)
         catalog_judge_rounds(&here, p->fetch.round);
     }
     int fetched = bring_newest(p, &here, e);
-    if (fetched == 1) { /* meanwhile the primary may have joined parts of its journal */
+    /* The store is listed again because the primary may have joined parts during the download. */
+    if (fetched == 1) {
         catalog_free(&here);
         bool failed =
             fetch_again(&p->fetch, e) < 0 || catalog_load(p->dirfd, p->cfg->name, &here, e) < 0;

@@ -512,6 +512,13 @@ def quiet(keeper, seconds):
     return [(b - a) * seconds / took for a, b in zip(before, after)]
 
 
+def fill(disk, left=0):
+    """Fills a disk with a file, up to so many bytes."""
+    room = os.statvfs(disk)
+    with open(os.path.join(disk, "filler"), "wb") as f:
+        f.write(b"x" * (room.f_bavail * room.f_bsize - left))
+
+
 @pytest.mark.waits(1)
 @pytest.mark.slow
 def test_a_full_disk(make_followed, small_disk, http):
@@ -523,9 +530,7 @@ def test_a_full_disk(make_followed, small_disk, http):
                            seen=os.path.join(seen, "segments"), prefix=prefix)
     world = keeper.world
     dump_and_follow(keeper)
-    room = os.statvfs(seen)
-    with open(os.path.join(seen, "filler"), "wb") as f:
-        f.write(b"x" * (room.f_bavail * room.f_bsize - 8 * 1024))
+    fill(seen, left=8 * 1024)
     world.sql("UPDATE player SET points=points+1")
     found = keeper.wait(lambda: (lambda j: j.get("gap") and j)(journal(keeper)), "the gap")
     assert re.match("the journal cannot continue: cannot .*space", found["reason"]), found
@@ -593,9 +598,7 @@ def test_a_full_disk_when_a_killed_journal_continues(make_followed, small_disk):
     keeper.segments.wait_all()
     keeper.kill9()
     keeper.dump()
-    room = os.statvfs(seen)
-    with open(os.path.join(seen, "filler"), "wb") as f:
-        f.write(b"x" * (room.f_bavail * room.f_bsize))
+    fill(seen)
     keeper.start()
     following(keeper)
     assert keeper.segments.numbers()[0] > 1
