@@ -24,7 +24,7 @@ struct worker {
     int fd;    /* our end, non-blocking; -1: none */
     const char *name;
     mono_t started;
-    mono_t heard; /* when the last message arrived */
+    mono_t heard; /* when the last message arrived, or a later time from which silence counts */
     bool stop_requested;
 };
 

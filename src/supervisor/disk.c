@@ -32,7 +32,7 @@
 #define FINISH_STEPS 250
 
 static struct disk {
-    mono_t polled; /* time of the oldest unanswered poll; ms 0: all polls are answered */
+    mono_t polled; /* the oldest poll that is unanswered or was not queued; ms 0: none */
     mono_t next_poll, next_start, next_save;
     mono_t save_retry; /* after a failed write of the state, the time of the next attempt */
     /* Process id of a disk writer that was killed but has not exited yet; 0: none. */
@@ -142,12 +142,15 @@ static void disk_timers(struct world *w, mono_t now)
     if (w->poll_disk || mono_reached(now, disk.next_poll)) {
         w->poll_disk = false;
         disk.next_poll = mono_add(now, POLL_EVERY_MS);
-        if (poll_writer(w) == 0 && !disk.polled.ms)
+        /* Also if the poll cannot be queued: a disk writer that hangs leaves its queue full. */
+        if (!disk.polled.ms && w->disk_writer.pid)
             disk.polled = now;
+        poll_writer(w);
     }
     /* A disk writer that is killed while its disk hangs exits only when the disk answers again.
      * Until then no second disk writer is started. */
-    if (w->disk_writer.pid && disk.polled.ms && mono_since(now, disk.polled) > SILENT_MS) {
+    if (w->disk_writer.pid && disk.polled.ms && mono_since(now, disk.polled) > SILENT_MS &&
+        mono_since(now, w->disk_writer.heard) > SILENT_MS) {
         char todo[LINE];
         disk.hung = w->disk_writer.pid;
         worker_kill(&w->disk_writer);
@@ -343,6 +346,7 @@ bool disk_message(struct world *w, enum file_dir_place *place)
         return false;
     }
     disk.polled = (mono_t){0};
+    w->disk_writer.heard = clock_mono();
     if (m.type == DISK_FAILED && packet_struct(&m, sizeof(struct disk_failure))) {
         struct disk_failure f;
         memcpy(&f, m.data, sizeof f);

@@ -146,6 +146,15 @@ static void begin_stop(struct world *w)
     loop.stop_deadline = mono_add(clock_mono(), STOP_JOB_MS);
 }
 
+/* The workers have probably stood still as long as this process. Their silence is measured anew, so
+ * that no worker is ended as hanging because the machine was suspended. */
+static void forgive_silence(struct world *w, mono_t now)
+{
+    w->job_worker.heard = w->disk_writer.heard = now;
+    for (size_t i = 0; i < w->heard_count; i++)
+        w->heard[i].worker->heard = now;
+}
+
 /* Detects a suspended machine or a clock jump; after that, the guard acts only on fresh probes. */
 static void watch_ourselves(struct world *w, mono_t now)
 {
@@ -158,6 +167,8 @@ static void watch_ourselves(struct world *w, mono_t now)
     else if (set)
         line_set(text, sizeof text, "the wall clock jumped by %s%s", drift < 0 ? "-" : "",
                  text_duration(drift < 0 ? -drift : drift, t));
+    if (late > DOUBT_LATE_MS)
+        forgive_silence(w, now);
     loop.last_tick = now;
     loop.wall_offset = offset;
     if (text[0]) {

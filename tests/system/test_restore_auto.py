@@ -107,6 +107,25 @@ def test_a_dump_follows_by_interval_after_a_restore(kept, victim):
     kept.world.assert_is(kept.before)
 
 
+@pytest.mark.slow
+def test_a_restore_that_stood_still_with_its_machine(doomed, victim):
+    """A restore does not count as stalled because its machine was suspended for longer than [restore] stall."""
+    doomed.configure({"restore": {"stall": "15s"}})
+    doomed.dump()
+    newest = doomed.dump()["name"]
+    before = doomed.world.snapshot()
+    doomed.start(fault="restore.shadows_created#1=stop")
+    victim.crash()
+    wait_stopped(doomed, "restore.shadows_created=stop")
+    with doomed.standing_still():
+        time.sleep(16)
+    doomed.wait(lambda: doomed.status()["last_restore"], "a restore")
+    doomed.wait_state("UP")
+    assert doomed.status()["last_restore"]["dump"] == newest
+    assert "this process stood still for" in doomed.log() and "no progress" not in doomed.log()
+    doomed.world.assert_is(before)
+
+
 def test_no_restore_where_the_config_says_no(kept, victim):
     """With restore.auto = no a loss is reported and not restored until --restore is run."""
     kept.configure({"restore": {"auto": "no"}})
