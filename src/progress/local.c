@@ -244,7 +244,10 @@ int local_lock(struct db *db, const char *schema, int64_t wait, struct err *e)
     err_set(e, ERR_BUSY, 0,
             "progress of schema %s is being written back by connection %lu of the server", schema,
             holder);
-    return err_hint(e, "worldkeeper --status shows how much is not yet sent");
+    return err_hint(e,
+                    "wait for it to end: worldkeeper --status shows how much is not yet sent; if "
+                    "it hangs, in the server: KILL %lu;",
+                    holder);
 }
 
 void local_unlock(struct db *db, const char *schema)

@@ -44,10 +44,12 @@ struct line {
     bool ran_before;
     bool waits;                        /* due since `since`, but not yet rolled up */
     mono_t since, next_run, next_mark; /* next_run ms 0: not known before the first look */
+    mono_t retry;                      /* no run begins before this time */
     bool is_due, runs;    /* the current worker looks at it; the current worker also rolls it up */
     unsigned unreachable; /* failures in a row because the server was unreachable */
     bool failing;
-    struct err error; /* valid if `failing` */
+    struct err error;    /* valid if `failing` */
+    struct err prevents; /* why the last attempt was postponed; ERR_NONE: it was not */
     struct ledger_figures figures;
     struct ledger_result result;
     int64_t took_ms;
@@ -146,6 +148,10 @@ static bool rollups_holds(const struct world *w, enum condition_id id, unsigned 
     if (id == CONDITION_LEDGER && l->failing)
         buf_printf(what, "rolling up ledger %s failed: %s", l->name, l->error.text);
     else if (id == CONDITION_LEDGER_SLOW && !l->failing && slow > c->interval &&
+             slow >= SLOW_LEAST_MS && l->prevents.cls)
+        buf_printf(what, "ledger %s has not been rolled up for %s: %s", l->name,
+                   text_duration(slow, t), l->prevents.text);
+    else if (id == CONDITION_LEDGER_SLOW && !l->failing && slow > c->interval &&
              slow >= SLOW_LEAST_MS)
         buf_printf(
             what,
@@ -172,7 +178,9 @@ static void rollups_judge(struct world *w, enum condition_id id)
 {
     SCOPED(buf_free) struct buf what = {0}, others = {0};
     const struct line *first = NULL;
-    const char *todo = conditions[id - CONDITION_LEDGER].todo;
+    const char *is = conditions[id - CONDITION_LEDGER].is,
+               *doing = conditions[id - CONDITION_LEDGER].doing,
+               *todo = conditions[id - CONDITION_LEDGER].todo;
     char key[CONDITION_KEY], headline[140];
     unsigned n = 0;
     bool known = true;
@@ -192,13 +200,15 @@ static void rollups_judge(struct world *w, enum condition_id id)
         const struct err *e = &first->error;
         snprintf(key, sizeof key, "%.40s %s %d", first->name, err_class_name(e->cls), e->num);
         todo = e->hint[0] ? e->hint : todo;
+    } else if (id == CONDITION_LEDGER_SLOW && first->prevents.cls) {
+        is = "is not rolled up";
+        doing = "trying again every few seconds";
+        todo = first->prevents.hint[0] ? first->prevents.hint : todo;
     }
     if (n > 1)
         buf_printf(&what, "; and %u more", n - 1);
-    line_set(headline, sizeof headline, "ledger %s %s", first->name,
-             conditions[id - CONDITION_LEDGER].is);
-    notify_open_as(w, id, key, headline, conditions[id - CONDITION_LEDGER].doing, todo, "%s",
-                   what.p);
+    line_set(headline, sizeof headline, "ledger %s %s", first->name, is);
+    notify_open_as(w, id, key, headline, doing, todo, "%s", what.p);
 }
 
 static void judge_all(struct world *w)
@@ -260,6 +270,7 @@ static void rollups_reported(struct world *w, struct line *l, const struct confi
             l->ran_at = is->figures.last;
         }
         l->unreachable = 0;
+        err_clear(&l->prevents);
         l->failing = l->failing && !is->ran;
         l->waits = l->waits && !is->ran;
         if (is->ran || first)
@@ -282,10 +293,12 @@ static void rollups_reported(struct world *w, struct line *l, const struct confi
             l->error = is->error;
         }
         int64_t retry = is->postponed ? POSTPONED_MS : FAILED_MS;
-        mono_t again = mono_add(now, retry < c->interval ? retry : c->interval);
-        l->next_mark = again;
-        if (is->ran || !is->postponed) /* a postponed look is not a reason for a run */
-            l->next_run = again;
+        l->retry = l->next_mark = mono_add(now, retry < c->interval ? retry : c->interval);
+        /* A postponed run stays due, so that its wait is measured from the first attempt. */
+        if (is->postponed)
+            l->prevents = is->error;
+        else
+            l->next_run = l->retry;
     }
     /* A ledger that was only marked has no new result of a rollup. */
     w->status_dirty = true;
@@ -360,7 +373,7 @@ static bool rollups_choose(mono_t now)
     bool any = false;
     for (unsigned i = 0; i < rollups.count; i++) {
         struct line *l = &rollups.lines[i];
-        l->runs = l->next_run.ms && mono_reached(now, l->next_run);
+        l->runs = l->next_run.ms && mono_reached(now, l->next_run) && mono_reached(now, l->retry);
         l->is_due = l->runs || mono_reached(now, l->next_mark);
         any |= l->is_due;
     }
@@ -368,13 +381,14 @@ static bool rollups_choose(mono_t now)
 }
 
 /* Measures how long runs wait. The wait begins when a run is allowed, because a pause or a restore
- * is not the ledger's fault. */
+ * is not the ledger's fault. A ledger that was not seen yet waits if its first look is prevented. */
 static void watch_waits(struct world *w, mono_t now, bool may)
 {
     bool slow = false;
     for (unsigned i = 0; i < rollups.count; i++) {
         struct line *l = &rollups.lines[i];
-        bool due = may && l->seen && (l->runs || mono_reached(now, l->next_run));
+        bool known = l->seen || l->prevents.cls;
+        bool due = may && known && (l->runs || mono_reached(now, l->next_run));
         if (due && !l->waits)
             l->since = now;
         l->waits = due;
@@ -402,8 +416,9 @@ static void rollups_timers(struct world *w, mono_t now)
             struct line *l = &rollups.lines[i];
             l->ran_before |= l->ran;
             l->seen = l->ran = l->waits = false;
-            l->next_run = l->next_mark = (mono_t){0};
+            l->next_run = l->next_mark = l->retry = (mono_t){0};
             l->unreachable = 0;
+            err_clear(&l->prevents);
         }
     }
     for (unsigned i = 0; i < rollups.count && elsewhere; i++)

@@ -30,6 +30,8 @@
 #define LOCK_MS 1000
 /* Failures that may pass by themselves are reported after this time. */
 #define GRACE_MS fault_wait(10000)
+/* A write-back by hand holds the lock of the local store for as long as it sends. */
+#define BUSY_MS fault_wait(60000)
 
 /* Sent to the worker, which has no other way to know the guard's state. It does not act before it
  * has received an order. */
@@ -76,6 +78,7 @@ struct child {
     struct order order;
     struct report report;
     mono_t next_run, next_figures, next_try;
+    mono_t busy_since; /* another write-back runs since then; ms 0: none */
     struct err skipped; /* what the last complete run skipped */
     struct err found;   /* what the current run skips, over several ticks */
     int64_t pause;
@@ -232,6 +235,8 @@ static void send_unsent(struct child *c)
             c->next_run = mono_add(clock_mono(), c->w->cfg->progress.write_back);
         }
     }
+    if (condition_lasts(&c->busy_since, rc < 0 && e.cls == ERR_BUSY, BUSY_MS, clock_mono()))
+        c->report.error = e;
     if (rc == 0 || e.cls == ERR_BUSY)
         return;
     local_keys_free(&c->run.left); /* the next run starts from the beginning */
@@ -341,6 +346,11 @@ static void judge_stolen(struct world *w, const struct report *r)
         notify_over(w, CONDITION_STOLEN, "wk_stolen is empty again");
 }
 
+/* The key of all failures to reach the central store, whatever their wording. */
+#define AWAY "away"
+
+/* An answer ends only the failure to reach the store. What else failed is over when a run has sent
+ * all blobs: while the world is paused or lost, nothing is sent that could fail. */
 static void judge_central(struct world *w, const struct report *r)
 {
     char key[CONDITION_KEY];
@@ -348,12 +358,11 @@ static void judge_central(struct world *w, const struct report *r)
         return;
     if (r->central != CENTRAL_OK || r->error.cls != ERR_NONE)
         notify_open(w, CONDITION_CENTRAL,
-                    r->central == CENTRAL_AWAY ? "away" /* one key, whatever the wording */
-                                               : condition_key(key, &r->error),
+                    r->central == CENTRAL_AWAY ? AWAY : condition_key(key, &r->error),
                     "saves stay in the world's own tables; trying again",
                     r->error.hint[0] ? r->error.hint : "worldkeeper --check names what is missing",
                     "players' progress is not written back: %s", r->error.text);
-    else
+    else if (r->ran || strcmp(w->conditions[CONDITION_CENTRAL].key, AWAY) == 0)
         notify_over(w, CONDITION_CENTRAL, "players' progress is written back again");
 }
 

@@ -106,18 +106,14 @@ def test_a_look_that_was_held_off_brings_no_run(keeper):
     keeper.ok("--rollup")
     keeper.start()
     last = keeper.wait(lambda: line(keeper).get("last"), "the ledger")
-    other = keeper.server.admin()
 
     def connections():
         return int(keeper.world.sql("SHOW GLOBAL STATUS LIKE 'Connections'")[0][1])
-    with other.cursor() as cur:
-        cur.execute("SELECT GET_LOCK(CONCAT('wk.ledger.',LEFT(SHA2(%s,256),32)),60)", (keeper.world.schema + ".xp",))
-        assert cur.fetchall() == ((1,),)
-    asked = itertools.count(1)
-    before = connections()
-    keeper.wait(lambda: connections() - before - next(asked) > 4, "looks")  # each query of the test is a connection, too
-    gain(keeper.world, 10)
-    other.close()
+    with keeper.server.locked("wk.ledger", keeper.world.schema + ".xp"):
+        asked = itertools.count(1)
+        before = connections()
+        keeper.wait(lambda: connections() - before - next(asked) > 4, "looks")  # each query of the test is a connection, too
+        gain(keeper.world, 10)
     keeper.wait(lambda: line(keeper)["rows"] == 10 or line(keeper)["rolled_up"], "another look")
     got = line(keeper)
     assert (got["rows"], got["rolled_up"], got["last"], got["seconds"]) == (10, 0, last, None), got
@@ -189,8 +185,8 @@ def test_a_run_that_fails_is_said(keeper, http):
     keeper.start()
     keeper.wait(lambda: any("no BTREE index" in t for t in troubles(keeper)), "the condition")
     (told,) = http.wait_event("ledger")
-    assert told["kind"] == "new" and "ADD KEY" in told["todo"], told
-    world.sql(told["todo"][told["todo"].index("ALTER"):])
+    assert told["kind"] == "new" and "ADD KEY" in told["hint"], told
+    world.sql(told["hint"][told["todo"].index("ALTER"):])
     keeper.wait(lambda: not troubles(keeper), "its end")
     assert [m["kind"] for m in wait_for(lambda: (lambda m: m if len(m) > 1 else None)(http.wait_event("ledger")), "the news")
             ] == ["new", "recovered"]
@@ -255,4 +251,22 @@ def test_a_ledger_that_is_not_rolled_up_in_time(keeper):
         keeper.wait(lambda: any("grows faster than it is rolled up" in t for t in troubles(keeper)), "the condition")
         cur.execute("UNLOCK TABLES")
     con.close()
+    keeper.wait(lambda: not troubles(keeper) and line(keeper)["rolled_up"] == 10, "its end")
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["then", "before"])
+def test_another_session_that_never_ends_its_rollup(keeper, seen):
+    """If another session holds a ledger's lock, before or after the supervisor's start, a condition names it and its end."""
+    prepare(keeper)
+    if seen:
+        keeper.start()
+        keeper.wait(lambda: line(keeper).get("rolled_up") == 0, "the ledger")
+    with keeper.server.locked("wk.ledger", keeper.world.schema + ".xp") as session:
+        if not seen:
+            keeper.start()
+        gain(keeper.world, 10)
+        keeper.wait(lambda: any(f"connection {session} of the server is rolling it up" in t for t in troubles(keeper)),
+                    "the condition")
+        (told,) = [t for t in keeper.status()["troubles"] if "has not been rolled up for" in t["what"]]
+        assert f"KILL {session};" in told["hint"], told
     keeper.wait(lambda: not troubles(keeper) and line(keeper)["rolled_up"] == 10, "its end")

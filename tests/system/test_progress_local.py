@@ -655,6 +655,51 @@ def test_a_failure_of_the_local_store_is_an_alert(memory):
     keeper.wait(lambda: not keeper.status()["troubles"], "its end")
 
 
+def test_another_write_back_that_never_ends(memory):
+    """If another session holds the lock of the local store, a condition names it, and ends when the save was sent."""
+    keeper = memory.keeper
+    keeper.configure({"progress": {"write_back": "1s"}})
+    memory.open("p1")
+    keeper.start()
+    with keeper.server.locked("wk.progress", memory.world.schema) as session:
+        memory.put("a", "p1", b"x")
+        keeper.wait(lambda: any(f"by connection {session} of" in t["what"] for t in keeper.status()["troubles"]), "the condition")
+        (told,) = [t for t in keeper.status()["troubles"] if "is not written back" in t["what"]]
+        assert f"KILL {session};" in told["hint"], told
+    keeper.wait(lambda: not keeper.status()["troubles"], "its end")
+    assert memory.central.blobs() == {"a": (1, b"x")}
+
+
+@pytest.mark.parametrize("way", ["pause", "restart"])
+def test_a_failure_while_the_world_is_paused(memory, http, way):
+    """The condition about saves that cannot be sent stays while nothing is sent, because the world is paused, also after a restart
+    of the supervisor. It ends when all saves were sent."""
+    keeper, central = memory.keeper, memory.central
+    keeper.configure({"progress": {"write_back": "1s"}, **http.settings()})
+    keeper.start()
+    memory.open("p1")
+    memory.put("a", "p1", b"x")
+    keeper.wait(lambda: memory.rows()["a"] == (1, 1), "the first save to be sent")
+    central.server.sql("RENAME TABLE wk_blob TO moved", schema=central.schema)
+    memory.put("a", "p1", b"y")
+    http.wait_event("progress")
+    keeper.ok("--pause")
+    if way == "restart":
+        keeper.stop()
+        keeper.start("PAUSED")
+    seen = set()
+
+    def asked():
+        seen.update(central.server.sql("SELECT seen_at FROM wk_server", schema=central.schema))
+        return len(seen) > 3
+    keeper.wait(asked, "the central store to be asked")
+    assert [m["kind"] for m in http.messages() if m["event"] == "progress"] == ["new"]
+    central.server.sql("RENAME TABLE moved TO wk_blob", schema=central.schema)
+    keeper.ok("--resume")
+    wait_for(lambda: [m["kind"] for m in http.messages() if m["event"] == "progress"] == ["new", "recovered"], "its end")
+    assert central.blobs() == {"a": (2, b"y")}
+
+
 def test_another_failure_of_the_local_store_is_shown(memory):
     """A second failure of the local store replaces the first one in the status, although neither has an error number."""
     keeper = memory.keeper

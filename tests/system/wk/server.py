@@ -305,6 +305,20 @@ class Server:
         return [s for s in rows if s.id != con.thread_id() and s.user not in ("system user", "event_scheduler")
                 and all(fits(getattr(s, k), v) for k, v in wanted.items())]
 
+    @contextlib.contextmanager
+    def locked(self, prefix, what):
+        """Holds, within the block, the named lock of that kind of work (src/mysql/lease.c) in a session of its own. Returns the
+        session's id."""
+        con = self.admin()
+        try:
+            with con.cursor() as cur:
+                cur.execute("SELECT CONNECTION_ID(), GET_LOCK(CONCAT(%s,'.',LEFT(SHA2(%s,256),32)),60)", (prefix, what))
+                ((session, got),) = cur.fetchall()
+            assert got == 1, f"lock {prefix} of {what}"
+            yield session
+        finally:
+            con.close()
+
     def end_sessions(self, patience=PATIENCE, **which):
         """Kills the matching sessions, waits until the server has ended them, and returns their number."""
         killed = {session.id for session in self.sessions(**which)}
