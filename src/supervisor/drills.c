@@ -118,14 +118,16 @@ static bool is_due(struct world *w, int kind, mono_t now)
     const struct config_work *c = config_of(w, kind);
     struct work *k = &drills.work[kind];
     wall_t wall = clock_wall();
-    if (c->interval == 0 || k->runs || w->stopping || !mono_reached(now, k->look))
+    if (c->interval == 0 || w->stopping || !mono_reached(now, k->look))
         return false;
     k->look = mono_add(now, LOOK_MS);
     struct state_work *past = drills_state_of(w, kind);
     w->state_dirty |= schedule_settle(past, wall);
     k->held[0] = '\0';
     bool due = schedule_next(c, past, wall).ms <= wall.ms;
-    if (due)
+    if (due && k->runs)
+        snprintf(k->held, sizeof k->held, "the last one has not ended");
+    else if (due)
         look_what_holds(w, kind, k->held, sizeof k->held);
     bool begins = due && !k->held[0] && mono_reached(now, k->not_before);
     /* A run that begins now is no longer overdue: after the machine was off for days, the run
@@ -321,7 +323,7 @@ static void drills_timers(struct world *w, mono_t now)
     for (int i = 0; i < KINDS; i++)
         if (config_of(w, i)->interval == 0 && !waits_for_hand(w, i))
             notify_over(w, kinds[i].condition, "%s are no longer scheduled", kinds[i].plural);
-    if (!v->pid && is_due(w, VERIFY, now)) {
+    if (is_due(w, VERIFY, now) && !v->pid) {
         struct err e;
         supervisor_drills_begun(w, VERIFY);
         log_line(LOG_NOTE_, "a scheduled verify begins");

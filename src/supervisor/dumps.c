@@ -29,6 +29,11 @@ bool dumps_know_nonce(const char *nonce)
     return names_has(&dumps.nonces, nonce);
 }
 
+int64_t dumps_age(mono_t now)
+{
+    return mono_since(now, dumps.taken);
+}
+
 static void learn_nonce(const char *nonce)
 {
     if (!dumps_know_nonce(nonce))

@@ -119,9 +119,11 @@ static int64_t follower_lag(mono_t now)
 }
 
 /* Like follower_lag(), but if the worker has not proven anything yet, counts from the time it
- * began to read: there is no reason to warn before it had the time. */
+ * began to read, or from its start: there is no reason to warn before it had the time. */
 static int64_t lag_of_worker(mono_t now)
 {
+    if (follower.state == STARTING && follower.worker.pid)
+        return mono_since(now, follower.worker.started);
     return follower.state != FOLLOWING
                ? -1
                : mono_since(now, follower.at.marker_read ? follower.proven : follower.begun);

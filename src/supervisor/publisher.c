@@ -72,7 +72,7 @@ static json_t *dump_json(const struct world *w)
     if (!m)
         return json_null();
     json_t *o = manifest_summary(m, w->cfg->sentinel);
-    js_set_int(o, "age_seconds", (clock_wall().ms - m->at.ms) / 1000);
+    js_set_int(o, "age_seconds", dumps_age(clock_mono()) / 1000);
     json_object_del(o, "tables");
     json_object_del(o, "world");
     return o;

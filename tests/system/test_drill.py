@@ -5,7 +5,7 @@ import signal
 import subprocess
 
 import pytest
-from wk.crash import wait_stopped
+from wk.crash import go_on, wait_stopped
 from wk.keeper import USER
 from wk.util import DIE_WITH_US, PATIENCE, end_process, wait_for
 
@@ -224,6 +224,21 @@ def test_a_verify_that_dies_counts_no_dumps(logged):
     keeper.process.send_signal(signal.SIGHUP)
     keeper.wait(lambda: not keeper.status()["troubles"], "the condition's end")
     assert "verifies are no longer scheduled" in keeper.log() and "the last verify passed" not in keeper.log()
+
+
+def test_a_verify_that_never_ends(logged):
+    """A verify that hangs is reported when the next ones are overdue, and the condition ends with the next good verify."""
+    keeper = logged
+    keeper.configure({"verify": DAILY["verify"]})
+    keeper.dump()
+    keeper.start(fault="verify.listed#1=stop", **keeper.shim(clock=keeper.clock))
+    hangs = wait_stopped(keeper, "verify.listed")
+    keeper.set_clock(3 * 86400)
+    keeper.expect("it is reported", troubles=lambda t: any("no verify has begun for 3d: the last one has not ended" in x["what"]
+                                                           for x in t))
+    go_on(hangs)
+    go_on(wait_stopped(keeper, "verify.listed"))  # that of the next worker
+    keeper.expect("it is over", troubles=lambda t: not any("verify" in x["what"] for x in t))
 
 
 def test_a_gap_does_not_wait_for_a_drill(logged):

@@ -13,6 +13,7 @@ import pytest
 from wk.binlog import RESET, place
 from wk.follow import (ONE_DUMP, all_comes_back, another_follower, crash, dump_and_follow, following, journal,
                        kill_follower, live, lose_disk, purge, reload)
+from wk.crash import go_on, wait_stopped
 from wk.keeper import DONE
 from wk.audit import TABLES, AuditedWriters
 from wk.server import MYSQL
@@ -767,6 +768,17 @@ def test_a_journal_that_was_followed_while_a_job_read_the_state(make_followed, h
         [m for m in http.messages() if m["event"] == "journal"]), "the end of the gap to be told")
     assert [m["kind"] for m in ended if "no journal: binlog" in m["what"]] == ["new"], ended
     assert ended[-1]["what"] == "a dump was stored, but no journal continues from it", ended
+
+
+def test_a_follower_that_hangs_before_it_reads(make_followed):
+    """A follower that connects and then proves nothing is late, like one that reads and falls behind."""
+    keeper = make_followed(settings={"alert": {"journal_lag_limit": "2s"}})
+    keeper.dump()
+    keeper.start(fault="journal.connected#1=stop")
+    hangs = wait_stopped(keeper, "journal.connected")
+    keeper.expect("it is reported", troubles=lambda t: any("behind (journal_lag_limit" in x["what"] for x in t))
+    go_on(hangs)
+    keeper.expect("it is over", troubles=lambda t: t == [])
 
 
 def test_behind_until_a_beat_comes_through(make_followed):

@@ -282,6 +282,17 @@ def test_all_worlds_on_one_screen(make_world, make_keeper, server, tmp):
     assert worlds[1]["last_dump"] and worlds[2]["error"] and worlds[2]["config"].endswith("w3.ini")
 
 
+def test_the_age_of_a_dump_after_the_clock_was_set_back(keeper):
+    """The age of the newest dump is measured by a clock that nobody sets, so it is never negative."""
+    keeper.dump()
+    keeper.start(**keeper.shim(clock=keeper.clock))
+    keeper.set_clock(-7200)
+    keeper.wait_log("the wall clock jumped by -2h")
+    at = keeper.status()["updated"]
+    told = keeper.wait(lambda: (lambda s: s["updated"] != at and s)(keeper.status()), "the next status")
+    assert 0 <= told["last_dump"]["age_seconds"] < 3600, told["last_dump"]
+
+
 def test_all_worlds_of_which_many_stand_still(make_world, make_keeper, server, tmp):
     """--status answers soon, however many supervisors do not: only the first one is waited for long."""
     keepers = [make_keeper(make_world("small", server), name=f"w{i}", account=False) for i in range(4)]
