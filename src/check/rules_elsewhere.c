@@ -25,8 +25,8 @@ static void check_channel(struct check *c, enum alert_channel ch)
         {name, NULL, CHECK_OK, "configured and reachable{login_tried}; nothing was sent", SEND_ONE},
     };
     struct err bad = {0}, unreachable = {0};
-    if (alert_request(c->cfg, ch, REQUEST_CHECK, NULL, NULL, &bad) == 0 &&
-        alert_request(c->cfg, ch, REQUEST_CONNECT, NULL, NULL, &unreachable) < 0)
+    if (alert_request(c->cfg, ch, REQUEST_CHECK, NULL, NULL, NULL, &bad) == 0 &&
+        alert_request(c->cfg, ch, REQUEST_CONNECT, NULL, NULL, NULL, &unreachable) < 0)
         err_step(&unreachable, "no message would get through now");
     check_error(c, "bad", &bad);
     check_error(c, "reach", &unreachable);
@@ -79,7 +79,7 @@ void check_alerts(struct check *c)
     check_fact(c, "all_events", c->cfg->alert_events == EVENT_ALL);
     check_fact(c, "heartbeat", heartbeat);
     if (heartbeat)
-        alert_request(c->cfg, ALERT_HEARTBEAT, REQUEST_CONNECT, NULL, NULL, &e);
+        alert_request(c->cfg, ALERT_HEARTBEAT, REQUEST_CONNECT, NULL, NULL, NULL, &e);
     check_error(c, "heartbeat", &e);
     CHECK_RULES(c, rest);
 }

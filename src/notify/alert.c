@@ -203,11 +203,12 @@ json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
 /* Sending */
 
 int alert_request(const struct config *c, enum alert_channel ch, enum request_depth depth,
-                  const struct message *m, struct request_result *r, struct err *e)
+                  const struct message *m, const struct request_progress *p,
+                  struct request_result *r, struct err *e)
 {
     const struct config_webhook *w = webhook_of(c, ch);
-    return ch == ALERT_SMTP ? mail_request(c, depth, m, r, e)
-           : w              ? webhook_request(c, w, depth, m, r, e)
+    return ch == ALERT_SMTP ? mail_request(c, depth, m, p, r, e)
+           : w              ? webhook_request(c, w, depth, m, p, r, e)
                             : webhook_heartbeat(c, depth, NULL, r, e);
 }
 
@@ -234,5 +235,5 @@ int alert_test(const struct config *c, enum alert_channel ch, struct request_res
     json_auto_t *list = json_array();
     json_array_append_new(list, alert_compose(c, &a, clock_wall()));
     struct message m = {list, 0, 0};
-    return alert_request(c, ch, REQUEST_SEND, &m, r, e);
+    return alert_request(c, ch, REQUEST_SEND, &m, NULL, r, e);
 }

@@ -63,14 +63,17 @@ struct alert {
  * of older versions lack some keys. */
 json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now);
 
-/* Sends a request to a channel, up to `depth`: within CURL_REQUEST_CONNECT_MS for REQUEST_CONNECT,
- * else within the channel's timeout. `m` and `r`: for REQUEST_SEND; the heartbeat has no message.
+/* Sends a message to a channel, up to `depth`: within CURL_REQUEST_CONNECT_MS for REQUEST_CONNECT,
+ * else within the channel's timeout for each request. A message needs several requests if a webhook
+ * takes one for each alert, or if a mail's recipients lack different alerts; `p` (may be NULL) is
+ * told of the accepted ones. `m`, `p` and `r`: for REQUEST_SEND; the heartbeat has no message.
  * Returns 0, or -1. With r->accepted, the server refused some of the mail's recipients and accepted
  * the others; the error names the refused ones. Those in r->left must be retried (outbox_partly());
- * the others are refused permanently. Without r->accepted, the message was not delivered and must
- * be retried. */
+ * the others are refused permanently. Without r->accepted, all of the message that `p` was not told
+ * of was not delivered and must be retried. */
 int alert_request(const struct config *c, enum alert_channel ch, enum request_depth depth,
-                  const struct message *m, struct request_result *r, struct err *e);
+                  const struct message *m, const struct request_progress *p,
+                  struct request_result *r, struct err *e);
 /* Meaning of a heartbeat: the world is up; the supervisor was started; the world is down. */
 enum alert_beat { BEAT_UP, BEAT_START, BEAT_FAILURE };
 int alert_beat(const struct config *c, enum alert_beat beat, struct request_result *r,

@@ -434,7 +434,6 @@ static int send_group(const struct config *c, const struct message *m, struct ma
     json_auto_t *alerts = mail_lacked(l, first, m->alerts, &begun);
     if (!alerts) { /* the recipient has all alerts already */
         l->state[first] = RCPT_TAKEN;
-        r->accepted = true;
         return 0;
     }
     for (size_t i = 0; i < l->to_count; i++) {
@@ -463,35 +462,50 @@ static int send_group(const struct config *c, const struct message *m, struct ma
     return rc;
 }
 
+/* Returns the addresses that wait for their mail or are to be tried again, or NULL if there are
+ * none. */
+static json_t *mail_left(const struct mail *l)
+{
+    json_t *left = NULL;
+    for (size_t i = 0; i < l->to_count; i++) {
+        if (l->state[i] != RCPT_LATER && l->state[i] != RCPT_WAITS)
+            continue;
+        left = left ? left : json_array();
+        json_array_append_new(left, json_string(l->to[i].addr.p));
+    }
+    return left;
+}
+
+/* Sends one mail to each group of recipients. What the earlier groups have is reported before the
+ * next mail, which may hang. */
 static int mail_send_all(const struct config *c, const struct message *m, struct mail *l,
-                         struct request_result *r, struct err *e)
+                         const struct request_progress *p, struct request_result *r, struct err *e)
 {
     struct err first = {0};
     for (size_t i = 0; i < l->to_count; i++) {
         struct err why = {0};
-        if (l->state[i] == RCPT_WAITS && send_group(c, m, l, i, r, &why) < 0 &&
-            first.cls == ERR_NONE)
+        if (l->state[i] != RCPT_WAITS)
+            continue;
+        if (p && r->accepted) {
+            json_auto_t *left = mail_left(l);
+            p->recipients(p->arg, left);
+        }
+        if (send_group(c, m, l, i, r, &why) < 0 && first.cls == ERR_NONE)
             first = why;
     }
     if (first.cls == ERR_NONE)
         return 0;
-    for (size_t i = 0; i < l->to_count; i++) {
-        if (l->state[i] != RCPT_LATER)
-            continue;
-        if (!r->left)
-            r->left = json_array();
-        json_array_append_new(r->left, json_string(l->to[i].addr.p));
-    }
+    r->left = mail_left(l);
     return err_pass(e, &first);
 }
 
 int mail_request(const struct config *c, enum request_depth depth, const struct message *m,
-                 struct request_result *r, struct err *e)
+                 const struct request_progress *p, struct request_result *r, struct err *e)
 {
     struct mail l = {0};
     int rc = mail_open(&l, &c->smtp, e);
     if (rc == 0)
-        rc = depth == REQUEST_SEND ? mail_send_all(c, m, &l, r, e)
+        rc = depth == REQUEST_SEND ? mail_send_all(c, m, &l, p, r, e)
                                    : mail_send_one(c, depth, NULL, &l, r, e);
     mail_close(&l);
     return rc;

@@ -10,7 +10,7 @@
  * if all remaining ones were refused permanently. Each recipient gets the alerts that it lacks
  * (ALERT_RECIPIENTS): one mail for all recipients that lack the same ones. */
 int mail_request(const struct config *c, enum request_depth depth, const struct message *m,
-                 struct request_result *r, struct err *e);
+                 const struct request_progress *p, struct request_result *r, struct err *e);
 /* Composes the whole mail to the config's recipients: header fields and body, with CRLF. */
 int mail_compose(const struct config *c, const struct message *m, struct buf *out, struct err *e);
 

@@ -92,7 +92,7 @@ void outbox_forget(struct outbox *o, enum alert_channel ch)
 {
     o->channel[ch] = (struct outbox_channel){0};
     for (size_t i = 0; i < o->count; i++) {
-        o->list[i].sending[ch] = false;
+        o->list[i].sending[ch] = 0;
         o->list[i].done[ch] = true;
     }
     remove_delivered(o);
@@ -158,11 +158,12 @@ void outbox_begin(struct outbox *o, enum alert_channel ch, bool disk_away, mono_
     json_t *alerts = json_array();
     for (size_t i = 0; i < o->count; i++) {
         struct outbox_alert *a = &o->list[i];
-        a->sending[ch] = is_ready(a, ch, disk_away);
-        if (!a->sending[ch])
+        a->sending[ch] = 0;
+        if (!is_ready(a, ch, disk_away))
             continue;
         a->begun[ch] = true;
         json_array_append(alerts, a->json);
+        a->sending[ch] = (unsigned)json_array_size(alerts);
     }
     c->early = c->not_before.ms && !mono_reached(now, c->not_before);
     c->sending_dropped = c->dropped;
@@ -179,19 +180,28 @@ static void raise_mark(struct outbox *o, const struct outbox_alert *a)
             o->channel[ch].mark = a->number;
 }
 
+static void set_delivered(struct outbox *o, struct outbox_alert *a, enum alert_channel ch)
+{
+    a->sending[ch] = 0;
+    a->done[ch] = true;
+    raise_mark(o, a);
+}
+
+/* The first part of a message that is accepted contains the counts. */
+static void counts_delivered(struct outbox_channel *c)
+{
+    c->dropped -= c->sending_dropped;
+    c->damaged -= c->sending_damaged;
+    c->sending_dropped = c->sending_damaged = 0;
+}
+
 void outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now)
 {
     struct outbox_channel *c = &o->channel[ch];
-    for (size_t i = 0; i < o->count; i++) {
-        struct outbox_alert *a = &o->list[i];
-        if (!a->sending[ch])
-            continue;
-        a->sending[ch] = false;
-        a->done[ch] = true;
-        raise_mark(o, a);
-    }
-    c->dropped -= c->sending_dropped;
-    c->damaged -= c->sending_damaged;
+    for (size_t i = 0; i < o->count; i++)
+        if (o->list[i].sending[ch])
+            set_delivered(o, &o->list[i], ch);
+    counts_delivered(c);
     outbox_refill(c, now);
     if (c->spent < OUTBOX_BURST) /* an urgent alert is sent even if no token is left */
         c->spent++;
@@ -225,7 +235,22 @@ static void pause_after_failure(struct outbox_channel *c, int64_t retry_after, m
     c->not_before = mono_add(now, c->pause > retry_after ? c->pause : retry_after);
 }
 
-void outbox_partly(struct outbox *o, enum alert_channel ch, const json_t *left, mono_t now)
+/* A server that accepts again ends the pause after earlier failures. */
+void outbox_accepted(struct outbox *o, enum alert_channel ch, unsigned place)
+{
+    struct outbox_channel *c = &o->channel[ch];
+    for (size_t i = 0; i < o->count; i++)
+        if (o->list[i].sending[ch] == place)
+            set_delivered(o, &o->list[i], ch);
+    counts_delivered(c);
+    c->pause = 0;
+    c->not_before = (mono_t){0};
+    c->early = false;
+    remove_delivered(o);
+}
+
+/* The pause after earlier failures goes on, because some recipients may never be accepted. */
+void outbox_partly(struct outbox *o, enum alert_channel ch, const json_t *left)
 {
     struct outbox_channel *c = &o->channel[ch];
     for (size_t i = 0; i < o->count; i++) {
@@ -233,16 +258,13 @@ void outbox_partly(struct outbox *o, enum alert_channel ch, const json_t *left, 
         if (!a->sending[ch])
             continue;
         json_t *lack = still_lacking(a->json, left);
-        a->sending[ch] = false;
-        a->done[ch] = json_array_size(lack) == 0;
-        a->changed = !a->done[ch];
         json_object_set_new(a->json, ALERT_RECIPIENTS, lack);
-        if (a->done[ch])
-            raise_mark(o, a);
+        a->changed = json_array_size(lack) > 0;
+        if (!a->changed)
+            set_delivered(o, a, ch);
     }
-    c->dropped -= c->sending_dropped;
-    c->damaged -= c->sending_damaged;
-    pause_after_failure(c, 0, now);
+    counts_delivered(c);
+    c->early = false;
     remove_delivered(o);
 }
 
@@ -267,7 +289,7 @@ void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after,
 {
     struct outbox_channel *c = &o->channel[ch];
     for (size_t i = 0; i < o->count; i++)
-        o->list[i].sending[ch] = false;
+        o->list[i].sending[ch] = 0;
     /* A failed early attempt does not extend the pause that it did not wait for. */
     if (c->early && retry_after == 0)
         return;

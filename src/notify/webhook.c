@@ -403,10 +403,11 @@ static int webhook_send_one(const struct config *cfg, const struct config_webhoo
 }
 
 /* A service that tracks incidents needs each alert separately, so waiting alerts are sent one by
- * one. If one fails, all are repeated with the same keys and ids. */
+ * one. Each is reported when it is accepted, so that a retry sends only those after it. */
 static int send_each(const struct config *cfg, const struct config_webhook *hook,
                      const struct curl_target *t, const char *template, const char *headers,
-                     const struct message *m, struct request_result *r, struct err *e)
+                     const struct message *m, const struct request_progress *p,
+                     struct request_result *r, struct err *e)
 {
     json_t *a;
     size_t i;
@@ -419,13 +420,15 @@ static int send_each(const struct config *cfg, const struct config_webhook *hook
             r->accepted = false;
             return -1;
         }
+        if (p)
+            p->alert(p->arg, (unsigned)i + 1);
     }
     return 0;
 }
 
 int webhook_request(const struct config *c, const struct config_webhook *hook,
-                    enum request_depth depth, const struct message *m, struct request_result *r,
-                    struct err *e)
+                    enum request_depth depth, const struct message *m,
+                    const struct request_progress *p, struct request_result *r, struct err *e)
 {
     SCOPED(xfree) char *key =
         xasprintf("[%s] %s", hook->section, hook->url_file ? "url_file" : "url");
@@ -441,7 +444,7 @@ int webhook_request(const struct config *c, const struct config_webhook *hook,
     int rc = read_files(hook, &f, e);
     const char *template = hook->body_file ? f.body.p : hook->body;
     if (rc == 0 && template && depth == REQUEST_SEND && template_each(template))
-        rc = send_each(c, hook, &t, template, f.headers.p, m, r, e);
+        rc = send_each(c, hook, &t, template, f.headers.p, m, p, r, e);
     else if (rc == 0)
         rc = webhook_send_one(c, hook, &t, template, f.headers.p, depth,
                               depth == REQUEST_SEND ? m : NULL, r, e);

@@ -6,10 +6,11 @@
 #include "config/config.h"
 #include "notify/message.h"
 
-/* Like alert_request() and alert_beat(). */
+/* Like alert_request() and alert_beat(). A template about one incident (template_each()) makes one
+ * request for each alert, oldest first, until one fails. */
 int webhook_request(const struct config *c, const struct config_webhook *hook,
-                    enum request_depth depth, const struct message *m, struct request_result *r,
-                    struct err *e);
+                    enum request_depth depth, const struct message *m,
+                    const struct request_progress *p, struct request_result *r, struct err *e);
 /* `end`: appended to the path of the URL, or NULL. */
 int webhook_heartbeat(const struct config *c, enum request_depth depth, const char *end,
                       struct request_result *r, struct err *e);

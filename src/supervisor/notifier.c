@@ -33,8 +33,8 @@
 #define HEARTBEAT_EVERY_MS 60000
 /* Pause after a start or failure message that was not delivered. */
 #define BEAT_RETRY_MS fault_wait(30000)
-/* Extra time for a delivery that hangs in spite of its own timeouts. */
-#define DELIVERY_EXTRA_MS 10000
+/* Extra time for a request that hangs in spite of its own timeout. */
+#define DELIVERY_EXTRA_MS ((int64_t)fault_limit("alert.extra", 10000))
 /* A restore that ends within this time causes one message, at its end, instead of two that wake the
  * same person. A longer delay would hide that the world is down while an operator can still act. */
 #define HOLD_MS fault_wait(60000)
@@ -55,8 +55,6 @@ struct delivery {
     char name[64];        /* name of its channel, which outlives the config */
     char last_error[256]; /* for the status; "": the last delivery succeeded */
     char failed[64];      /* kind of the last failure: the same kind is logged once */
-    /* Recipients who temporarily refused the mail that is being sent; or NULL. */
-    json_t *left;
     uint64_t sent_count, failed_count;
 };
 
@@ -88,13 +86,18 @@ static struct notifier {
         refused; /* the latest report about the world's state: the server refuses worldkeeper now */
 } notifier;
 
-/* Packets from a delivery worker: after a partial delivery, the mail's recipients that are to be
- * tried again; then the result. */
-enum sent_packet { SENT, SENT_LEFT };
+/* Packets from a delivery worker: what the server has accepted of the message so far, then the
+ * result. */
+enum sent_packet {
+    SENT,       /* struct sent */
+    SENT_ALERT, /* unsigned: the place of an accepted alert in the message */
+    SENT_LEFT,  /* JSON: the recipients who still lack the mail; all others need no retry */
+};
 
 /* What the loop needs to know of a delivery. The text of the answer stays in the child. */
 struct sent {
     bool ok, accepted; /* accepted by all recipients; by any recipient */
+    bool left;         /* recipients must be retried (SENT_LEFT) */
     int64_t retry_after;
     struct err error;
 };
@@ -272,8 +275,6 @@ static void notifier_restart(struct world *w)
         if (strcmp(d->name, alert_channel_name(w->cfg, ch)) == 0)
             continue;
         worker_kill(&d->worker);
-        json_decref(d->left);
-        d->left = NULL;
         d->last_error[0] = d->failed[0] = '\0';
         d->sent_count = d->failed_count = 0;
         outbox_forget(&notifier.outbox, ch);
@@ -707,6 +708,18 @@ struct delivery_args {
     struct message message;
 };
 
+static void report_alert(void *arg, unsigned place)
+{
+    const int *fd = arg;
+    worker_send_packet(*fd, SENT_ALERT, &place, sizeof place);
+}
+
+static void report_recipients(void *arg, const json_t *left)
+{
+    const int *fd = arg;
+    worker_send_json(*fd, SENT_LEFT, left);
+}
+
 /* Delivers one message. The fork inherits the message in memory; a slow server blocks this process,
  * not the loop. */
 static int delivery_child(int fd, void *arg)
@@ -714,14 +727,16 @@ static int delivery_child(int fd, void *arg)
     const struct delivery_args *d = arg;
     static struct sent out; /* static, so that no byte of the packet is uninitialized */
     struct request_result r = {0};
-    int rc = d->channel == ALERT_HEARTBEAT
-                 ? alert_beat(d->cfg, d->beat, &r, &out.error)
-                 : alert_request(d->cfg, d->channel, REQUEST_SEND, &d->message, &r, &out.error);
+    const struct request_progress progress = {report_alert, report_recipients, &fd};
+    int rc = d->channel == ALERT_HEARTBEAT ? alert_beat(d->cfg, d->beat, &r, &out.error)
+                                           : alert_request(d->cfg, d->channel, REQUEST_SEND,
+                                                           &d->message, &progress, &r, &out.error);
     out.ok = rc == 0;
     out.accepted = rc == 0 || r.accepted;
+    out.left = out.accepted && r.left;
     out.retry_after = r.retry_after;
-    if (out.accepted && r.left)
-        worker_send_json(fd, SENT_LEFT, r.left);
+    if (out.left)
+        report_recipients(&fd, r.left);
     worker_send_packet(fd, SENT, &out, sizeof out);
     request_result_free(&r);
     fault_point("alert.sent");
@@ -766,17 +781,19 @@ static void start_delivery(struct world *w, enum alert_channel ch)
     json_decref((json_t *)(uintptr_t)args.message.alerts);
 }
 
-/* Some recipients have the mail. The others are tried again, as after a failure. */
-static void partly_delivered(struct world *w, enum alert_channel ch, const struct err *e)
+/* Records what the server has accepted of a message at once, because the worker may never report
+ * its result. */
+static void partly_delivered(struct world *w, enum alert_channel ch, const struct packet *m)
 {
-    struct delivery *d = &notifier.deliveries[ch];
-    json_t *left = d->left;
-    d->left = NULL;
-    note_failure(w, ch, e);
-    outbox_partly(&notifier.outbox, ch, left, clock_mono());
-    json_decref(left);
+    const unsigned *place = packet_struct(m, sizeof *place);
+    json_auto_t *left = m->type == SENT_LEFT ? packet_json(m, 0) : NULL;
+    if (m->type == SENT_ALERT && place && *place)
+        outbox_accepted(&notifier.outbox, ch, *place);
+    else if (left)
+        outbox_partly(&notifier.outbox, ch, left);
     give_to_disk(w);
-    w->poll_disk = true;
+    w->status_dirty = true;
+    w->poll_disk = true; /* the poll writes the marks */
 }
 
 /* Handles an accepted message. If some recipients of a mail refused it permanently, that is logged
@@ -802,8 +819,8 @@ static void notifier_delivered(struct world *w, enum alert_channel ch, bool ok, 
     w->poll_disk = true; /* the poll writes the marks */
 }
 
-/* Handles the result of a delivery. A delivery sends one message; afterwards its worker is always
- * killed. */
+/* Handles a packet of a delivery. A delivery sends one message; after its result its worker is
+ * always killed. Recipients that are left are tried again, as after a failure. */
 static void notifier_message(struct world *w, struct worker *v, const struct packet *m)
 {
     struct delivery *d = notifier.deliveries;
@@ -811,9 +828,8 @@ static void notifier_message(struct world *w, struct worker *v, const struct pac
     struct sent s = {0};
     for (; &d->worker != v; d++)
         ch++;
-    if (m && m->type == SENT_LEFT) {
-        json_decref(d->left);
-        d->left = packet_json(m, 0);
+    if (m && m->type != SENT) {
+        partly_delivered(w, ch, m);
         return;
     }
     const struct sent *p = m ? packet_struct(m, sizeof s) : NULL;
@@ -822,25 +838,22 @@ static void notifier_message(struct world *w, struct worker *v, const struct pac
     else
         err_set(&s.error, ERR_ABORTED, 0, "its worker died");
     worker_err_clean(&s.error);
-    if (s.accepted && d->left)
-        partly_delivered(w, ch, &s.error);
-    else if (s.accepted)
+    if (s.accepted && !s.left)
         notifier_delivered(w, ch, s.ok, &s.error);
     else
         delivery_failed(w, ch, s.retry_after, &s.error);
-    json_decref(d->left);
-    d->left = NULL;
     worker_kill(&d->worker);
 }
 
 /* Returns whether no delivery of the channel is running; kills one that hangs in spite of its own
- * timeout. Each channel has one delivery at a time, so that messages arrive in order. */
+ * timeout, which applies to each of its requests. Each channel has one delivery at a time, so that
+ * messages arrive in order. */
 static bool is_idle(struct world *w, enum alert_channel ch, mono_t now)
 {
     struct delivery *d = &notifier.deliveries[ch];
     struct err e;
     int64_t limit = alert_channel_timeout(w->cfg, ch) + DELIVERY_EXTRA_MS;
-    if (d->worker.pid && mono_since(now, d->worker.started) > limit) {
+    if (d->worker.pid && mono_since(now, d->worker.heard) > limit) {
         worker_kill(&d->worker);
         err_set(&e, ERR_STALLED, 0, "its worker does not end and was killed");
         delivery_failed(w, ch, 0, &e);
@@ -912,9 +925,8 @@ static void notifier_stop(struct world *w)
 {
     for (enum alert_channel ch = 0; ch < DELIVERIES; ch++) {
         struct delivery *d = &notifier.deliveries[ch];
-        if (ch != ALERT_HEARTBEAT && d->worker.fd >= 0)
-            world_hear(w, &d->worker,
-                       notifier_message); /* mark what was sent; the rest stays queued */
+        while (ch != ALERT_HEARTBEAT && world_hear(w, &d->worker, notifier_message))
+            ; /* mark what was sent; the rest stays queued */
         worker_stop(&d->worker, SIGKILL);
     }
 }

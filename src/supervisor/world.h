@@ -106,8 +106,9 @@ struct part {
     json_t *(*status_json)(const struct world *w);
 };
 
-/* Receives the next packet of a worker, or its end, unless it was ended since it was polled. */
-static inline void world_hear(struct world *w, struct worker *v, worker_message_fn *message)
+/* Receives the next packet of a worker, or its end, unless it was ended since it was polled.
+ * Returns whether there was one. */
+static inline bool world_hear(struct world *w, struct worker *v, worker_message_fn *message)
 {
     struct packet m;
     bool closed = false, there = v->fd >= 0 && worker_receive_packet(v->fd, &m, &closed);
@@ -115,6 +116,7 @@ static inline void world_hear(struct world *w, struct worker *v, worker_message_
         v->heard = clock_mono();
     if (there || closed)
         message(w, v, there ? &m : NULL);
+    return there || closed;
 }
 
 static inline void world_worker(struct world *w, struct worker *v, const char *name,

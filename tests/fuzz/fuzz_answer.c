@@ -159,7 +159,7 @@ static void send_one(const struct config *c, unsigned channel)
 {
     struct request_result r = {0};
     struct err e = {0};
-    int rc = channel == 2 ? alert_request(c, ALERT_HEARTBEAT, REQUEST_SEND, NULL, &r, &e)
+    int rc = channel == 2 ? alert_request(c, ALERT_HEARTBEAT, REQUEST_SEND, NULL, NULL, &r, &e)
                           : alert_test(c, channel ? ALERT_WEBHOOK : ALERT_SMTP, &r, &e);
     demand(rc == 0 || e.cls != ERR_NONE);
     judge_text(e.text, sizeof e.text - 1, channel);

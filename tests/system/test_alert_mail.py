@@ -3,6 +3,7 @@ import email.utils
 import json
 import os
 import re
+import signal
 
 import pytest
 from wk.follow import crash
@@ -169,3 +170,29 @@ def test_who_refuses_for_now_is_tried_again_alone(doomed, victim, smtp):
     assert all(len(set(each)) == len(each) for each in ids.values()), smtp.mails
     first = next(m for m in smtp.mails if m.to == [a])
     assert len([m for m in smtp.mails if a in m.to and m.message["Message-ID"] == first.message["Message-ID"]]) == 1
+
+
+def test_a_mail_that_hangs_repeats_no_other(doomed, victim, smtp):
+    """Recipients that lack different alerts get a mail each. If the delivery hangs in the second mail, it is killed, and the
+    recipient of the first mail does not get it again."""
+    a, b = "a@example.com", "b@example.com"
+    doomed.configure(smtp.settings(to=f"{a}, {b}", timeout="4s"))
+    doomed.dump()
+    smtp.mode = {b: "450 4.7.1 greylisted"}
+    doomed.start(fault="alert.extra=1000")
+    doomed.expect("the failure", alerts=lambda al: "greylisted" in al["channels"]["smtp"]["last_error"])
+    took, stopped = smtp.handle_RCPT, []
+
+    async def hangs(server, session, envelope, address, options):
+        if address == b and [m for m in smtp.mails if "DOWN" in m.subject] and not stopped:
+            stopped.append(doomed.worker("smtp"))
+            os.kill(stopped[0], signal.SIGSTOP)
+        return await took(server, session, envelope, address, options)
+    smtp.handle_RCPT = hangs
+    victim.kill9()
+    doomed.wait_log("its worker does not end and was killed")
+    smtp.mode = "ok"
+    smtp.wait(lambda m: "DOWN" in m.subject and m.to == [b])
+    doomed.expect("nothing waits", alerts=lambda al: al["waiting"] == 0)
+    ids = [m.message["Message-ID"] for m in smtp.mails if a in m.to]
+    assert len(set(ids)) == len(ids), smtp.mails

@@ -125,6 +125,85 @@ def test_a_failing_webhook_loses_nothing(told, victim, http, mode):
     told.wait(lambda: not queue(told), "the queue to be empty")
 
 
+@pytest.fixture
+def piled(keeper, http):
+    """Returns a supervised world with six alerts that its webhook, which takes each in its own request, refuses until http.judge
+    is replaced. http.ids() returns the ids of the accepted ones, in order."""
+    keeper.configure(http.settings(body='{"id":"{id}","state":"{state}"}'))
+    http.judge = lambda r: 503
+    http.ids = lambda: [r.json["id"] for r in http.requests]
+    keeper.start(fault="alert.extra=1000")
+    for n in range(5):
+        keeper.write(open(keeper.config_path, encoding="utf-8").read() + "[nonsense]\nx = 1\n")
+        keeper.process.send_signal(signal.SIGHUP)
+        keeper.wait(lambda n=n: keeper.log().count("reload refused") > n, "a refused reload")
+    keeper.configure({})
+    keeper.wait(lambda: len(stored(keeper)) == 6, "six alerts in the queue")
+    return keeper
+
+
+def stored(keeper):
+    """Returns the ids of the alerts on the disk, oldest first."""
+    found = []
+    for name in queue(keeper):
+        try:
+            with open(os.path.join(keeper.dumps_dir, "alerts", name), encoding="utf-8") as f:
+                found.append(json.load(f)["id"])
+        except FileNotFoundError:  # delivered meanwhile
+            pass
+    return found
+
+
+def test_a_rate_limit_repeats_nothing(piled, http):
+    """If a service accepts only a few requests in a row, the next attempt begins with the first alert that was refused, also after
+    the supervisor was killed. Each alert arrives once, in order."""
+    ids, room, more = stored(piled), [2], [0]
+
+    def limited(r):
+        if room[0]:
+            room[0] -= 1
+            return 200
+        room[0] = more[0]
+        return 429
+    http.judge = limited
+    piled.wait(lambda: stored(piled) == ids[2:], "the first two to be recorded")
+    piled.kill9()
+    more[0] = 2
+    piled.start()
+    piled.expect("nothing waits", alerts=lambda a: a["waiting"] == 0)
+    assert http.ids()[:6] == ids and len(set(http.ids())) == len(http.ids()), (ids, http.ids())
+
+
+def test_a_slow_service_gets_all_alerts(piled, http):
+    """A delivery of several alerts may take longer than the timeout if each request takes less."""
+    ids = stored(piled)
+    piled.reload({"alert.webhook": {"timeout": "4s"}})
+
+    def slow(r):
+        time.sleep(1.2)
+        return 200
+    http.judge = slow
+    piled.expect("nothing waits", alerts=lambda a: a["waiting"] == 0)
+    assert "its worker does not end" not in piled.log() and list(dict.fromkeys(http.ids()))[:6] == ids, (http.ids(), piled.log())
+
+
+def test_a_request_that_hangs_repeats_no_other(piled, http):
+    """If the worker of a delivery hangs, it is killed. The alerts that it delivered before are not sent again; the one that it was
+    sending is, with the same id."""
+    ids, stopped = stored(piled), []
+    piled.reload({"alert.webhook": {"timeout": "4s"}})
+
+    def hangs(r):
+        if r.json["id"] == ids[2] and not stopped:
+            stopped.append(piled.worker("webhook"))
+            os.kill(stopped[0], signal.SIGSTOP)
+        return 200
+    http.judge = hangs
+    piled.wait_log("its worker does not end and was killed")
+    piled.expect("nothing waits", alerts=lambda a: a["waiting"] == 0)
+    assert http.ids()[:7] == ids[:3] + ids[2:], (ids, http.ids())
+
+
 def test_several_webhooks(told, victim, http):
     """Each webhook has its own queue: one that fails neither delays another nor repeats its messages, across a restart, a reload
     and a change of their order. Status, check and metrics name the webhook."""

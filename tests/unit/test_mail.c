@@ -348,7 +348,7 @@ static struct outcome run_within(const char *mode, bool login, int64_t timeout)
     json_t *list = json_pack("[o]", one(&c, "DOWN"));
     struct message m = {list, 0, 0};
     clock_gettime(CLOCK_MONOTONIC, &a);
-    o.rc = mail_request(&c, REQUEST_SEND, &m, &r, &o.e);
+    o.rc = mail_request(&c, REQUEST_SEND, &m, NULL, &r, &o.e);
     o.accepted = r.accepted;
     clock_gettime(CLOCK_MONOTONIC, &b);
     o.seconds = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
@@ -379,6 +379,51 @@ static void test_sent(void **state)
     assert_int_equal(tiny_count(o.said, "MAIL FROM:<keeper@example.org>"), 1);
     assert_non_null(strstr(o.said, "Subject: s8 DOWN\r\n"));
     free(o.said);
+}
+
+static void note_left(void *arg, const json_t *left)
+{
+    json_t *all = arg;
+    json_array_append(all, (json_t *)(uintptr_t)left);
+}
+
+/* Sends two alerts, the first of which only those in `lacking` lack. Returns r.accepted; *reported:
+ * who was left before each further mail. */
+static bool send_two(const char *mode, json_t *lacking, int rc, json_t **reported)
+{
+    struct tiny t;
+    struct request_result r = {0};
+    struct err e = {0};
+    assert_int_equal(tiny_start(&t, smtp_serve, mode), 0);
+    struct config c = config(&t);
+    json_auto_t *list = json_pack("[o, o]", one(&c, "DOWN"), one(&c, "BACK"));
+    json_object_set(json_array_get(list, 0), ALERT_RECIPIENTS, lacking);
+    if (rc < 0) /* both */
+        json_object_set(json_array_get(list, 1), ALERT_RECIPIENTS, lacking);
+    json_decref(lacking);
+    struct message m = {list, 0, 0};
+    *reported = json_array();
+    const struct request_progress p = {.recipients = note_left, .arg = *reported};
+    assert_int_equal(mail_request(&c, REQUEST_SEND, &m, &p, &r, &e), rc);
+    const bool accepted = r.accepted;
+    request_result_free(&r);
+    free(tiny_stop(&t));
+    return accepted;
+}
+
+/* Recipients who lack different alerts get a mail each, and what the first ones have is reported
+ * before the next mail. That some had all before is no delivery. */
+static void test_groups(void **state)
+{
+    (void)state;
+    json_t *reported;
+    json_auto_t *b_and_c = json_pack("[[s, s]]", "b@example.org", "c@example.org");
+    assert_true(send_two("", json_incref(json_array_get(b_and_c, 0)), 0, &reported));
+    assert_true(json_equal(reported, b_and_c));
+    json_decref(reported);
+    assert_false(send_two("refuse all", json_pack("[s]", "c@example.org"), -1, &reported));
+    assert_int_equal(json_array_size(reported), 0);
+    json_decref(reported);
 }
 
 static void test_partly_refused(void **state)
@@ -473,6 +518,7 @@ static void test_no_starttls(void **state)
     assert_int_equal(alert_test(&c, ALERT_SMTP, &r, &e), -1);
     assert_int_equal(e.cls, ERR_REFUSED);
     assert_int_equal(r.accepted, 0);
+    request_result_free(&r);
     snprintf(secret_path, sizeof secret_path, "/tmp/wk-secret-XXXXXX");
     int fd = mkstemp(secret_path);
     assert_true(fd >= 0 && write(fd, PASSWORD "\n", sizeof PASSWORD) > 0);
@@ -482,6 +528,7 @@ static void test_no_starttls(void **state)
     c.smtp.password_file = secret_path;
     assert_int_equal(alert_test(&c, ALERT_SMTP, &r, &e), -1);
     assert_int_equal(e.cls, ERR_REFUSED);
+    request_result_free(&r);
     c.smtp.user = NULL;
     assert_int_equal(alert_test(&c, ALERT_SMTP, &r, &e), 0);
     assert_int_equal(r.accepted, 1);
@@ -501,21 +548,21 @@ static void test_check(void **state)
     struct err e = {0};
     char with_login[] = "smtp://bob:CANARYCANARY@127.0.0.1/", wrong[] = "https://127.0.0.1/CANARY",
          none[] = "127.0.0.1/CANARY";
-    assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, &e), 0);
+    assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, NULL, &e), 0);
     char *bad[] = {with_login, wrong, none};
     for (size_t i = 0; i < 3; i++) {
         c.smtp.url = bad[i];
-        assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, &e), -1);
+        assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, NULL, &e), -1);
         assert_int_equal(e.cls, ERR_CONFIG);
         assert_true(text_starts(e.text, "[alert.smtp] url: "));
         assert_null(strstr(e.text, "CANARY"));
     }
     c = config(&t);
     c.smtp.to.count = 0;
-    assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, &e), -1);
+    assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, NULL, &e), -1);
     c = config(&t);
     c.smtp.user = user;
-    assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, &e), -1);
+    assert_int_equal(alert_request(&c, ALERT_SMTP, REQUEST_CHECK, NULL, NULL, NULL, &e), -1);
 }
 
 int main(void)
@@ -530,6 +577,7 @@ int main(void)
         cmocka_unit_test(test_quoted_printable),
         cmocka_unit_test(test_whole_mail),
         cmocka_unit_test(test_sent),
+        cmocka_unit_test(test_groups),
         cmocka_unit_test(test_partly_refused),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_quit_hangs),

@@ -389,7 +389,8 @@ static void test_partly_delivered(void **state)
     outbox_add(&o, kit_config(true, false), named("one"));
     store(&o, 4);
     begin(&o, ALERT_SMTP, "one", 0);
-    outbox_partly(&o, ALERT_SMTP, b_and_c, now);
+    outbox_partly(&o, ALERT_SMTP, b_and_c);
+    outbox_failed(&o, ALERT_SMTP, 0, now);
     assert_int_equal(outbox_mark(&o, ALERT_SMTP), 0);
     assert_true(outbox_wait(&o, ALERT_SMTP, false, now) > 0);
     const json_t *changed = outbox_changed(&o, &number);
@@ -401,7 +402,8 @@ static void test_partly_delivered(void **state)
     outbox_add(&o, kit_config(true, false), named("two"));
     store(&o, 5);
     begin(&o, ALERT_SMTP, "one two", 0);
-    outbox_partly(&o, ALERT_SMTP, a_and_b, now);
+    outbox_partly(&o, ALERT_SMTP, a_and_b);
+    outbox_failed(&o, ALERT_SMTP, 0, now);
     assert_true(json_equal(json_object_get(o.list[0].json, ALERT_RECIPIENTS), b));
     assert_true(json_equal(json_object_get(o.list[1].json, ALERT_RECIPIENTS), a_and_b));
     /* a failure of all changes nothing of who lacks what */
@@ -409,9 +411,52 @@ static void test_partly_delivered(void **state)
     outbox_failed(&o, ALERT_SMTP, 0, now);
     assert_true(json_equal(json_object_get(o.list[0].json, ALERT_RECIPIENTS), b));
     begin(&o, ALERT_SMTP, "one two", 0);
-    outbox_partly(&o, ALERT_SMTP, none, now);
+    outbox_partly(&o, ALERT_SMTP, none);
+    outbox_failed(&o, ALERT_SMTP, 0, now);
     assert_int_equal(o.count, 0);
     assert_int_equal(outbox_mark(&o, ALERT_SMTP), 5);
+    kit_outbox_free(&o);
+}
+
+/* A webhook with a request for each alert: what it accepted is not sent again when the rest fails;
+ * the first request told the counts, and the pause does not grow. */
+static void test_accepted_one_by_one(void **state)
+{
+    (void)state;
+    struct outbox o = {0};
+    struct message m;
+    const char *names[] = {"a", "b", "c", "d"};
+    for (size_t i = 0; i < 4; i++) {
+        outbox_add(&o, kit_config(false, true), named(names[i]));
+        store(&o, i + 1);
+    }
+    o.channel[ALERT_WEBHOOK].dropped = 3;
+    o.channel[ALERT_WEBHOOK].damaged = 1;
+    for (int i = 0; i < 3; i++) {
+        begin(&o, ALERT_WEBHOOK, "a b c d", 3);
+        outbox_failed(&o, ALERT_WEBHOOK, 0, now);
+    }
+    begin(&o, ALERT_WEBHOOK, "a b c d", 3);
+    outbox_accepted(&o, ALERT_WEBHOOK, 1);
+    o.channel[ALERT_WEBHOOK].dropped++; /* another one, which this message cannot tell */
+    outbox_accepted(&o, ALERT_WEBHOOK, 2);
+    assert_int_equal(outbox_mark(&o, ALERT_WEBHOOK), 2);
+    assert_int_equal(outbox_waiting(&o, ALERT_WEBHOOK), 2);
+    outbox_failed(&o, ALERT_WEBHOOK, 0, now);
+    assert_int_equal(outbox_wait(&o, ALERT_WEBHOOK, false, now), OUTBOX_RETRY_FIRST);
+    outbox_begin(&o, ALERT_WEBHOOK, false, now, &m);
+    assert_int_equal(json_array_size(m.alerts), 2);
+    assert_int_equal(m.dropped, 1);
+    assert_int_equal(m.damaged, 0);
+    json_decref((json_t *)(uintptr_t)m.alerts);
+    /* its own place counts, though an alert before it is gone */
+    outbox_accepted(&o, ALERT_WEBHOOK, 2);
+    outbox_accepted(&o, ALERT_WEBHOOK, 3); /* there is none */
+    assert_int_equal(outbox_mark(&o, ALERT_WEBHOOK), 2);
+    outbox_sent(&o, ALERT_WEBHOOK, now);
+    assert_int_equal(outbox_mark(&o, ALERT_WEBHOOK), 4);
+    assert_int_equal(o.count, 0);
+    assert_int_equal(o.channel[ALERT_WEBHOOK].dropped, 0);
     kit_outbox_free(&o);
 }
 
@@ -419,6 +464,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_partly_delivered),
+        cmocka_unit_test(test_accepted_one_by_one),
         cmocka_unit_test(test_each_channel_gets_each_once),
         cmocka_unit_test(test_an_expected_end_is_no_mail),
         cmocka_unit_test(test_channels_come_and_go),

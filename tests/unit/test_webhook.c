@@ -169,7 +169,7 @@ static void test_no_server(void **state)
                              "ftp://hooks.example.org/CANARY1", "http://127.0.0.1:99999/CANARY1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         c.webhooks[0].url = bad[i];
-        assert_int_equal(alert_request(&c, ALERT_WEBHOOK, REQUEST_CHECK, NULL, NULL, &e), -1);
+        assert_int_equal(alert_request(&c, ALERT_WEBHOOK, REQUEST_CHECK, NULL, NULL, NULL, &e), -1);
         assert_int_equal(e.cls, ERR_CONFIG);
         assert_null(strstr(e.text, "CANARY"));
     }
@@ -191,7 +191,7 @@ static void test_url_file(void **state)
     c.webhooks[0].url_file = full.p;
     assert_int_equal(alert_test(&c, ALERT_WEBHOOK, &r, &e), 0);
     assert_int_equal(fchmodat(kit_dir, name, 0640, 0), 0);
-    assert_int_equal(alert_request(&c, ALERT_WEBHOOK, REQUEST_CHECK, NULL, NULL, &e), -1);
+    assert_int_equal(alert_request(&c, ALERT_WEBHOOK, REQUEST_CHECK, NULL, NULL, NULL, &e), -1);
     assert_int_equal(e.cls, ERR_CONFIG);
     assert_true(text_starts(e.text, "[alert.webhook] url_file: "));
     free(tiny_stop(&t));
@@ -254,7 +254,7 @@ static void test_heartbeat(void **state)
         assert_int_equal(tiny_start(&t, http_serve, table[i].mode), 0);
         struct config c = config(t.port);
         struct request_result r = {0};
-        assert_int_equal(alert_request(&c, ALERT_HEARTBEAT, REQUEST_SEND, NULL, &r, &e),
+        assert_int_equal(alert_request(&c, ALERT_HEARTBEAT, REQUEST_SEND, NULL, NULL, &r, &e),
                          table[i].rc);
         request_result_free(&r);
         assert_null(strstr(e.text, "CANARY"));
@@ -275,7 +275,7 @@ static unsigned deliver(struct outbox *o, int port, enum config_format format)
     c.webhooks[0].format = format;
     outbox_begin(o, ALERT_WEBHOOK, true, clock_mono(), &m);
     const unsigned held = (unsigned)json_array_size(m.alerts);
-    const bool sent = alert_request(&c, ALERT_WEBHOOK, REQUEST_SEND, &m, &r, &e) == 0;
+    const bool sent = alert_request(&c, ALERT_WEBHOOK, REQUEST_SEND, &m, NULL, &r, &e) == 0;
     if (sent)
         outbox_sent(o, ALERT_WEBHOOK, clock_mono());
     else
