@@ -37,6 +37,21 @@ static struct outbox_alert *outbox_insert(struct outbox *o, size_t at, json_t *a
     return &o->list[at];
 }
 
+static struct outbox_alert *outbox_first(const struct outbox *o, enum outbox_copy copy)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (o->list[i].copy == copy)
+            return &o->list[i];
+    return NULL;
+}
+
+void outbox_store_again(struct outbox *o)
+{
+    struct outbox_alert *a = outbox_first(o, OUTBOX_UNSTORED);
+    if (a && !outbox_first(o, OUTBOX_NEW) && !outbox_first(o, OUTBOX_GIVEN))
+        a->copy = OUTBOX_NEW;
+}
+
 void outbox_add(struct outbox *o, const struct config *c, json_t *alert)
 {
     if (o->count >= ALERT_QUEUE_MAX) {
@@ -49,7 +64,10 @@ void outbox_add(struct outbox *o, const struct config *c, json_t *alert)
             outbox_remove_at(o, i);
         }
     }
+    bool behind = outbox_first(o, OUTBOX_UNSTORED);
     struct outbox_alert *a = outbox_insert(o, o->count, alert);
+    a->copy = behind ? OUTBOX_UNSTORED : OUTBOX_NEW;
+    outbox_store_again(o);
     for (enum alert_channel ch = 0; ch < ALERT_CHANNELS; ch++)
         a->done[ch] = !alert_channel_on(c, ch) || (ch == ALERT_SMTP && alert_is_expected(alert));
 }
@@ -296,14 +314,6 @@ void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after,
     pause_after_failure(c, retry_after, now);
 }
 
-static struct outbox_alert *outbox_first(const struct outbox *o, enum outbox_copy copy)
-{
-    for (size_t i = 0; i < o->count; i++)
-        if (o->list[i].copy == copy)
-            return &o->list[i];
-    return NULL;
-}
-
 const json_t *outbox_next(const struct outbox *o)
 {
     const struct outbox_alert *a = outbox_first(o, OUTBOX_NEW);
@@ -325,13 +335,15 @@ void outbox_stored(struct outbox *o, uint64_t number)
     a->copy = number ? OUTBOX_STORED : OUTBOX_UNSTORED;
     a->number = number;
     raise_mark(o, a);
+    if (number)
+        outbox_store_again(o);
     remove_delivered(o);
 }
 
 void outbox_not_stored(struct outbox *o)
 {
     for (size_t i = 0; i < o->count; i++)
-        if (o->list[i].copy == OUTBOX_GIVEN)
+        if (o->list[i].copy != OUTBOX_STORED)
             o->list[i].copy = OUTBOX_NEW;
     remove_delivered(o);
 }

@@ -28,7 +28,7 @@ enum outbox_copy {
     OUTBOX_NEW,      /* not yet passed to the disk writer */
     OUTBOX_GIVEN,    /* passed to the disk writer, no answer yet */
     OUTBOX_STORED,   /* on disk, under `number` */
-    OUTBOX_UNSTORED, /* could not be stored */
+    OUTBOX_UNSTORED, /* could not be stored, or waits for an older one that could not */
 };
 struct outbox_alert {
     json_t *json;
@@ -84,11 +84,15 @@ void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after,
 
 /* Returns the next alert for the disk writer, or NULL. given(): it was passed on; stored(): the
  * result for the first one given (number 0: it could not be stored); not_stored(): no results will
- * come for those given, which are given again. Two files of one alert are recognized by its id. */
+ * come for those given, and all that are not stored are given again. Two files of one alert are
+ * recognized by its id. */
 const json_t *outbox_next(const struct outbox *o);
 void outbox_given(struct outbox *o);
 void outbox_stored(struct outbox *o, uint64_t number);
 void outbox_not_stored(struct outbox *o);
+/* Stores the alerts again that could not be stored: the oldest now, each other one when the one
+ * before it is stored, so that the numbers keep the order. outbox_add() does so too. */
+void outbox_store_again(struct outbox *o);
 /* Returns an alert whose copy on the disk must be replaced, and its number, or NULL. rewritten():
  * it was passed on. */
 const json_t *outbox_changed(const struct outbox *o, uint64_t *number);

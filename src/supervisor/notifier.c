@@ -72,6 +72,7 @@ static struct notifier {
     struct outbox outbox; /* all alerts that have not reached every channel */
     enum queue_state queue;
     mono_t queue_retry;         /* time of the next attempt to read it; ms 0: none was made yet */
+    mono_t store_retry;         /* time of the next attempt to store what could not be stored */
     struct incidents incidents; /* as alerts name them */
     bool incidents_dirty;       /* the incidents have to be saved */
     /* Alert about the start of a restore, held back to be merged with the alert about its end; or
@@ -197,6 +198,8 @@ static void give_to_disk(struct world *w)
         disk_writer_send_json(&w->disk_writer, DISK_INCIDENTS,
                               incidents_json(&notifier.incidents, w->cfg->name)) == 0)
         notifier.incidents_dirty = false;
+    if (mono_reached(clock_mono(), notifier.store_retry))
+        outbox_store_again(&notifier.outbox);
     while ((alert = outbox_next(&notifier.outbox)) &&
            disk_writer_send_json(&w->disk_writer, DISK_ALERT,
                                  json_incref((json_t *)(uintptr_t)alert)) == 0)
@@ -252,6 +255,7 @@ void notify_disk_failed(enum disk_request request)
 {
     if (request == DISK_ALERT) {
         outbox_stored(&notifier.outbox, 0);
+        notifier.store_retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);
     } else if (request == DISK_LOAD) {
         notifier.queue = QUEUE_UNREAD;
         notifier.queue_retry = mono_add(clock_mono(), DISK_WRITER_RETRY_MS);

@@ -508,6 +508,34 @@ def test_what_was_told_of_a_full_disk_is_over(make_keeper, world, http, small_di
     assert keeper.wait(lambda: told("recovered", "state is written"), "its end")[0]["incident"] == news[0]["incident"]
 
 
+def test_alerts_that_could_not_be_stored_are_stored_later(told, victim, http):
+    """Alerts that could not be stored while their webhook was away are stored once the disk accepts them, in order, although no
+    other alert follows. The next supervisor sends them."""
+    told.start()
+    http.wait_event("started")
+    told.wait(lambda: not queue(told), "the queue to be empty")
+    mark = os.path.join(told.dumps_dir, "alerts", "webhook.done")
+    os.unlink(mark)
+    os.mkdir(mark, 0o700)
+    http.mode = 503
+    victim.kill9()
+    told.wait_log("an alert cannot be stored and goes out from memory")
+    told.write("nonsense")
+    told.process.send_signal(signal.SIGHUP)
+    told.expect("both", alerts=lambda a: a["waiting"] == 2)
+    assert not queue(told)
+    os.rmdir(mark)
+    told.wait(lambda: len(stored(told)) == 2, "both to be stored")
+    ids = stored(told)
+    told.kill9()
+    told.configure({})
+    http.mode = "ok"
+    told.start(state=None)
+    told.wait(lambda: set(ids) <= {m["id"] for m in http.messages()}, "both to arrive")
+    first, second = ([m["what"] for m in http.messages() if m["id"] == i][0] for i in ids)
+    assert "reload refused" not in first and "reload refused" in second, (first, second)
+
+
 @pytest.mark.waits(1)
 def test_a_thread_that_could_not_be_stored_is_stored_later(told, victim, http):
     """An incident that could not be stored is stored later. Otherwise the next supervisor would not know that it has to report an

@@ -460,11 +460,62 @@ static void test_accepted_one_by_one(void **state)
     kit_outbox_free(&o);
 }
 
+/* What the disk writer is given next, or NULL; it is given. */
+static const char *given(struct outbox *o)
+{
+    const char *name = json_string_value(json_object_get(outbox_next(o), "id"));
+    outbox_given(o);
+    return name;
+}
+
+/* What could not be stored is stored later: the oldest first, and what is new behind it. */
+static void test_stored_later(void **state)
+{
+    (void)state;
+    struct outbox o = {0};
+    add(&o, "a");
+    add(&o, "b");
+    assert_string_equal(given(&o), "a");
+    assert_string_equal(given(&o), "b");
+    outbox_store_again(&o); /* both may still be stored */
+    assert_null(given(&o));
+    outbox_stored(&o, 0);
+    outbox_stored(&o, 0);
+    assert_null(given(&o));
+    begin(&o, ALERT_SMTP, "a b", 0); /* it goes out from memory */
+    outbox_failed(&o, ALERT_SMTP, 0, now);
+    add(&o, "c");
+    assert_string_equal(given(&o), "a");
+    assert_null(given(&o));
+    outbox_stored(&o, 0); /* still full */
+    assert_null(given(&o));
+    outbox_store_again(&o);
+    outbox_store_again(&o);
+    assert_string_equal(given(&o), "a");
+    assert_null(given(&o));
+    outbox_stored(&o, 5);
+    assert_string_equal(given(&o), "b");
+    add(&o, "d");
+    outbox_not_stored(&o); /* the next disk writer gets all, in order */
+    assert_string_equal(given(&o), "b");
+    assert_string_equal(given(&o), "c");
+    assert_string_equal(given(&o), "d");
+    for (uint64_t i = 6; i <= 8; i++)
+        outbox_stored(&o, i);
+    outbox_store_again(&o);
+    assert_null(given(&o));
+    begin(&o, ALERT_SMTP, "a b c d", 0);
+    outbox_sent(&o, ALERT_SMTP, now);
+    assert_int_equal(outbox_mark(&o, ALERT_SMTP), 8);
+    kit_outbox_free(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_partly_delivered),
         cmocka_unit_test(test_accepted_one_by_one),
+        cmocka_unit_test(test_stored_later),
         cmocka_unit_test(test_each_channel_gets_each_once),
         cmocka_unit_test(test_an_expected_end_is_no_mail),
         cmocka_unit_test(test_channels_come_and_go),
