@@ -1024,7 +1024,7 @@ static void check_lag(struct world *w, mono_t now)
                        "the journal is %s behind (journal_lag_limit %s)", text_duration(ms, t),
                        text_duration(limit, l));
     /* A worker that has exited or just begun has not caught up. */
-    else if (ms >= 0 && follower.at.marker_read)
+    else if (follower.state == FOLLOWING && follower.at.marker_read)
         notify_over(w, CONDITION_JOURNAL_LAG,
                     "the journal is %s behind, within its limit of %s again", text_duration(ms, t),
                     text_duration(limit, l));
