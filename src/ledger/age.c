@@ -93,6 +93,20 @@ int64_t ledger_mark_step(const struct config_ledger *cfg)
     return step < 1000 ? 1000 : step;
 }
 
+/* Replaces time and id of marker rows with a time in the future: the clock was set back since they
+ * were written. They would be old too late, and take the place of those that are to be written now.
+ * No row is rolled up too early, because all ids up to `id` exist by now. */
+static int renew_marks(struct db *db, const struct ledger *l, const char *mark, int64_t now,
+                       uint64_t id, struct err *e)
+{
+    if (ledger_may_change(l, db, e) < 0)
+        return -1;
+    return db_execf(db, e,
+                    "UPDATE %s " DB_ONLY_TABLE " SET at=%" PRId64 ",id=%" PRIu64
+                    " WHERE what LIKE 'm%%' AND at>%" PRId64,
+                    mark, now, id, now);
+}
+
 int ledger_mark(struct db *db, struct ledger *l, struct err *e)
 {
     SCOPED(buf_free) struct buf mark = {0};
@@ -102,7 +116,7 @@ int ledger_mark(struct db *db, struct ledger *l, struct err *e)
     if (l->next_id <= 1) /* there was never a row */
         return 0;
     sql_ident2(&mark, l->schema, LEDGER_OWN(l->cfg, "mark"));
-    if (ledger_may_change(l, db, e) < 0)
+    if (renew_marks(db, l, mark.p, now, l->next_id - 1, e) < 0 || ledger_may_change(l, db, e) < 0)
         return -1;
     return db_execf(db, e,
                     "INSERT INTO %s VALUES ('m%d',%" PRId64 ",%" PRIu64

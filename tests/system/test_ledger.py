@@ -142,6 +142,31 @@ def test_a_clock_of_the_future(ledger):
     assert world.sql("SELECT end_time FROM xp_rollup WHERE player=1")[0][0].year == 2037
 
 
+@pytest.mark.parametrize("back", [50, 3600, -3600])
+def test_a_clock_that_was_set(ledger, back):
+    """Marker rows are from before the server's clock was set back or forward. A row that is inserted afterwards is rolled up at
+    its age, and not earlier."""
+    world, now = ledger.world, "CAST(UNIX_TIMESTAMP(NOW(3))*1000 AS UNSIGNED)"
+    ledger.configure({"ledger xp": {**LEDGER, "rollup_after": "3s"}})
+    gain = "INSERT INTO gains (player,mini,xp,at) VALUES "
+    world.sql(gain + f"(1,1,1,UTC_TIMESTAMP() + INTERVAL {back} SECOND)")
+    newest = world.value(f"SELECT {now}") // 1000 + back
+    world.sql("REPLACE INTO xp_mark VALUES " + ",".join(f"('m{second % 64}',{1000 * second},1)"
+                                                        for second in range(newest - 63, newest + 1)))
+    came = world.value(f"SELECT {now}")
+    world.sql(gain + "(1,1,1,UTC_TIMESTAMP() + INTERVAL 1 SECOND)")
+    ledger.ok("--rollup", "--json")
+    assert world.value(f"SELECT COUNT(*) FROM xp_mark WHERE what LIKE 'm%' AND at>{now}") == 0
+
+    def rolled_up():
+        ledger.ok("--rollup", "--json")
+        ended, left = world.value(f"SELECT {now}"), world.value("SELECT COUNT(*) FROM gains WHERE id=2")
+        assert left or ended - came >= 3000
+        return not left
+    wait_for(rolled_up, "the row's age")
+    assert totals(world) == {(1, 1): 2}
+
+
 def test_until_takes_what_has_no_younger_row_before_it(ledger):
     """In a MEMORY ledger, --until does not roll up an old row with a higher id than a younger row of its key: the rollup position
     would exclude the younger one."""
