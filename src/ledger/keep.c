@@ -81,6 +81,14 @@ static bool is_filed(struct ledger_keep *k, uint64_t id)
     return k->r->l->memory || known;
 }
 
+/* A piece was rolled back. Rows are read in the order of ids, so only this piece has claimed rows
+ * after `after_id`; when it is repeated, a game may have locked some of them. */
+static void keep_unclaim(struct ledger_keep *k, uint64_t after_id)
+{
+    for (size_t i = k->id_count; i-- > 0 && k->ids[i].id > after_id;)
+        k->ids[i].claimed = false;
+}
+
 /* The caller frees the list. */
 static void add_id(struct known_id **list, size_t *count, struct known_id id)
 {
@@ -570,6 +578,7 @@ int ledger_keep_run(struct run *r, struct err *e)
     bool more = true;
     r->keep = &k;
     r->filed = is_filed;
+    r->unclaim = keep_unclaim;
     keep_columns(&k);
     int rc = keep_begin(&k, e);
     if (rc == 0 && r->l->memory && k.file != k.filed) { /* rows of an interrupted file */

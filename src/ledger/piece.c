@@ -300,6 +300,8 @@ static void prepare_retry(struct run *r, const struct piece *p, uint64_t after_i
     if (r->l->memory)
         return;
     r->after_id = after_id;
+    if (r->keep)
+        r->unclaim(r->keep, after_id);
     db_exec(r->db, "ROLLBACK", &ignored);
 }
 

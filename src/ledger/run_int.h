@@ -35,6 +35,8 @@ struct run {
     struct ledger_keep *keep; /* NULL: rolled-up rows are not kept */
     /* with `keep`: returns true if the row is in a file */
     bool (*filed)(struct ledger_keep *keep, uint64_t id);
+    /* InnoDB, with `keep`: no row after this id was rolled up */
+    void (*unclaim)(struct ledger_keep *keep, uint64_t after_id);
 };
 
 struct piece {

@@ -38,11 +38,10 @@ def test_a_game_that_locks_the_table(keeper, engine, how):
     assert totals(world) == wanted and world.sql("SELECT COUNT(*) FROM gains") == ((0,),)
 
 
-@pytest.mark.parametrize("heavy", [True, False])
-def test_rows_that_are_locked_in_the_other_order(keeper, heavy):
-    """Game and rollup lock rows in opposite order, and the server ends one of them. If it is the rollup, it repeats the piece;
-    the totals are correct either way."""
-    world = prepare(keeper, "InnoDB").world
+def lock_in_the_other_order(keeper, heavy):
+    """Game and rollup lock rows in opposite order, and the server ends one of them. Returns the run, the game, whose transaction
+    is still open, and the correct totals. The ledger has had 31 rows."""
+    world = keeper.world
     world.sql(GAIN + f"(1,1,5,{OLD})")
     keeper.ok("--rollup", "--json")
     world.sql(GAIN + ",".join(f"({n % 3},1,1,{OLD})" for n in range(30)), "CREATE TABLE other (n INT PRIMARY KEY) ENGINE=InnoDB")
@@ -67,10 +66,35 @@ def test_rows_that_are_locked_in_the_other_order(keeper, heavy):
         go_on(pids)
         wanting.join()
         assert said == ["got it"] or not heavy and said == [1213], said
-        game.commit()
+    return run, game, wanted
+
+
+@pytest.mark.parametrize("heavy", [True, False])
+def test_rows_that_are_locked_in_the_other_order(keeper, heavy):
+    """If the server ends the rollup, it repeats the piece; the totals are correct whichever it ends."""
+    world = prepare(keeper, "InnoDB").world
+    run, game, wanted = lock_in_the_other_order(keeper, heavy)
+    game.commit()
     game.close()
     done = keeper.finish(run)
     assert done.rc == 0, done
     assert totals(world) == wanted
     keeper.ok("--rollup", "--json")
     assert totals(world) == wanted and world.sql("SELECT COUNT(*) FROM gains") == ((0,),)
+
+
+def test_a_row_that_is_locked_when_its_piece_is_repeated(keeper):
+    """The row was written to a file before its piece was rolled back. The repeated piece skips it, and the next run does not
+    write it to a second file."""
+    world = prepare(keeper, "InnoDB", keep="90d").world
+    run, game, wanted = lock_in_the_other_order(keeper, heavy=True)
+    wait_for(lambda: world.server.waiting_for_rows() - {game.thread_id()}, "the run to wait for the total")
+    game.commit()
+    game.close()
+    done = keeper.finish(run)
+    assert done.rc == 0 and world.sql("SELECT id FROM gains") == ((2,),), done
+    for left in (1, 0):
+        told = keeper.ok("--rollup", "--verify", "--json")["ledgers"][0]
+        assert told["file_rows"] == 31 and told["rolled_up"] == 31 - left and not told["problems"], told
+        keeper.ok("--rollup", "--json")
+        assert totals(world) == wanted and world.sql("SELECT COUNT(*) FROM gains") == ((0,),)
