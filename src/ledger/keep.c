@@ -367,6 +367,22 @@ static int keep_undo(struct ledger_keep *k, struct ledger_file *f, struct err *e
 }
 
 /* Finds the rows that interrupted runs have already written to files. */
+static int read_interrupted(struct ledger_keep *k, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < k->files.count && rc == 0; i++) {
+        struct ledger_file *f = &k->files.list[i];
+        if (f->sequence > k->filed && f->sequence <= k->file)
+            rc = read_open(k, f, e);
+    }
+    if (rc < 0 || !k->id_count)
+        return rc;
+    qsort(k->ids, k->id_count, sizeof *k->ids, by_id);
+    return k->r->l->memory ? keep_compare_rows(k, e) : drop_gone(k, e);
+}
+
+/* Sets files aside only after the interrupted ones were read: keep_undo() counts which of their
+ * rows are still in the ledger. */
 static int keep_begin(struct ledger_keep *k, struct err *e)
 {
     struct run *r = k->r;
@@ -379,19 +395,12 @@ static int keep_begin(struct ledger_keep *k, struct err *e)
     k->filed = m.filed;
     struct ledger_ref at = k->last = ledger_filed_last(&m);
     if (ledger_files_settle(dirfd, name, true, &at, e) < 0 ||
-        ledger_files_list(dirfd, name, &k->files, e) < 0)
+        ledger_files_list(dirfd, name, &k->files, e) < 0 || read_interrupted(k, e) < 0)
         return -1;
-    for (size_t i = 0; i < k->files.count && rc == 0; i++) {
-        struct ledger_file *f = &k->files.list[i];
-        if (f->sequence > k->file)
-            rc = keep_undo(k, f, e);
-        else if (f->sequence > k->filed)
-            rc = read_open(k, f, e);
-    }
-    if (rc < 0 || !k->id_count)
-        return rc;
-    qsort(k->ids, k->id_count, sizeof *k->ids, by_id);
-    return r->l->memory ? keep_compare_rows(k, e) : drop_gone(k, e);
+    for (size_t i = 0; i < k->files.count && rc == 0; i++)
+        if (k->files.list[i].sequence > k->file)
+            rc = keep_undo(k, &k->files.list[i], e);
+    return rc;
 }
 
 int ledger_filed(struct db *db, const struct ledger *l, struct ledger_filed *out, struct err *e)

@@ -258,6 +258,48 @@ def test_a_file_that_cannot_be_written(ledger):
     assert ids(ledger) == list(range(1, 51))
 
 
+# ---- rows that a game has locked ----
+
+def lock(world, *rows, before=None):
+    """Locks rows of an InnoDB ledger until unlock(); then ends the session `before`."""
+    game = world.server.admin(world.schema, autocommit=False)
+    with game.cursor() as cur:
+        cur.execute(f"SELECT xp FROM gains WHERE id IN ({','.join(map(str, rows))}) FOR UPDATE")
+    unlock(before)
+    return game
+
+
+def unlock(game):
+    if game:
+        game.commit()
+        game.close()
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("ledger", ["InnoDB"], indirect=True)
+@pytest.mark.parametrize("point", ["ledger.named", "ledger.kept", "ledger.filed", "ledger.added", "ledger.closed"])
+def test_locked_rows_and_killed_runs(ledger, point):
+    """Each run ends with another row locked, every other run is killed: each row is in a total once and in a file once."""
+    world, game, wanted = ledger.world, None, {}
+    for n in range(6):
+        new = some(20, n)
+        gains(world, new)
+        for p, m, x in new:
+            wanted[p, m] = wanted.get((p, m), 0) + x
+        game = lock(world, 20 * n + 5, 20 * n + 6 + n, before=game)
+        if n % 2:
+            ledger.run("--rollup", fault=f"{point}=kill,ledger.piece=9")
+        else:
+            ledger.ok("--rollup", "--json", fault="ledger.piece=9,ledger.batch=9")
+        assert totals(world) == wanted, n
+    unlock(game)
+    ledger.ok("--rollup", "--json")
+    assert totals(world) == wanted and world.sql("SELECT COUNT(*) FROM gains") == ((0,),)
+    assert ids(ledger) == list(range(1, 121))
+    one = verified(ledger)
+    assert one["file_rows"] == one["rolled_up"] == 120 and not one["unknown"], one
+
+
 # ---- request ids ----
 
 @pytest.fixture(params=ENGINES)
