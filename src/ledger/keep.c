@@ -20,7 +20,8 @@
  * too: a hash of the row's keys, values and time. */
 struct known_id {
     uint64_t id, print;
-    bool claimed; /* this run has rolled it up */
+    uint64_t file; /* sequence of the file that the row is in */
+    bool claimed;  /* this run has rolled it up */
 };
 
 /* Reads ids and prints of the rows that follow a header. */
@@ -30,6 +31,7 @@ struct reading_ids {
     size_t *count;
     uint64_t *names; /* hash of each column's name; 0: the column is no key, value or time */
     unsigned columns, id;
+    uint64_t file; /* sequence of the file that they are read from */
 };
 
 struct ledger_keep {
@@ -38,7 +40,7 @@ struct ledger_keep {
     uint64_t file, filed;
     struct ledger_ref last; /* file number `file` */
     uint64_t upto;          /* MEMORY: rows of interrupted files have ids up to this */
-    struct known_id *ids; /* rows of interrupted files that are still in the ledger; sorted by id */
+    struct known_id *ids;   /* rows of interrupted files that are still in the ledger; by_row() */
     size_t id_count;
     struct known_id *fresh; /* InnoDB: rows of the file being written */
     size_t fresh_count;
@@ -58,11 +60,19 @@ struct ledger_keep {
     size_t printed_count;
 };
 
-/* For qsort() and bsearch(). */
+/* For bsearch(). */
 static int by_id(const void *a, const void *b)
 {
     const struct known_id *x = a, *y = b;
     return (x->id > y->id) - (x->id < y->id);
+}
+
+/* For qsort() and bsearch(). An id is in two files if its row was updated, or ids began again. */
+static int by_row(const void *a, const void *b)
+{
+    const struct known_id *x = a, *y = b;
+    int order = by_id(a, b);
+    return order ? order : (x->print > y->print) - (x->print < y->print);
 }
 
 /* Returns NULL if the id is in no interrupted file. */
@@ -110,7 +120,7 @@ static int read_id(void *arg, const struct csv_field *fields, unsigned count, st
 {
     struct reading_ids *r = arg;
     const struct ledger *l = r->l;
-    struct known_id is = {0};
+    struct known_id is = {.file = r->file};
     bool header = !r->names;
     if (header) {
         r->names = xcalloc(count, sizeof *r->names);
@@ -242,8 +252,8 @@ static int ask_ids(struct ledger_keep *k, struct known_id *list, size_t count, s
         struct known_id key, *is;
         if ((got = print_row(k, row + 1, len + 1, &key, e)) < 0)
             break;
-        is = bsearch(&key, list, count, sizeof key, by_id);
-        if (is && is->print == key.print)
+        is = bsearch(&key, list, count, sizeof key, by_row);
+        if (is)
             is->claimed = true;
     }
     db_rows_end(rows);
@@ -261,9 +271,13 @@ static int drop_gone(struct ledger_keep *k, struct err *e)
         if (ask_ids(k, k->ids + i, n - i < ASKED ? n - i : ASKED, e) < 0)
             return -1;
     k->id_count = 0;
-    for (size_t i = 0; i < n; i++)
-        if (k->ids[i].claimed)
-            k->ids[k->id_count++] = (struct known_id){k->ids[i].id, k->ids[i].print, false};
+    for (size_t i = 0; i < n; i++) {
+        struct known_id is = k->ids[i];
+        if (!is.claimed)
+            continue;
+        is.claimed = false;
+        k->ids[k->id_count++] = is;
+    }
     return 0;
 }
 
@@ -272,7 +286,7 @@ static int drop_gone(struct ledger_keep *k, struct err *e)
 static int read_open(struct ledger_keep *k, struct ledger_file *f, struct err *e)
 {
     const struct ledger *l = k->r->l;
-    struct reading_ids ids = {.l = l, .list = &k->ids, .count = &k->id_count};
+    struct reading_ids ids = {.l = l, .list = &k->ids, .count = &k->id_count, .file = f->sequence};
     int rc = ledger_file_load(k->r->opt->dirfd, f, e);
     if (rc == 0)
         rc = ledger_file_read(k->r->opt->dirfd, f, read_id, &ids, e);
@@ -300,8 +314,7 @@ static int compare_row(struct run *r, struct piece *p, uint64_t id, uint64_t mar
         return 0;
     if (print_row(r->keep, row + before, len + before, &is, e) < 0)
         return -1;
-    const struct known_id *known = keep_find(r->keep, id);
-    if (!known || known->print != is.print)
+    if (!bsearch(&is, r->keep->ids, r->keep->id_count, sizeof is, by_row))
         r->upto = id - 1;
     return 0;
 }
@@ -377,7 +390,7 @@ static int read_interrupted(struct ledger_keep *k, struct err *e)
     }
     if (rc < 0 || !k->id_count)
         return rc;
-    qsort(k->ids, k->id_count, sizeof *k->ids, by_id);
+    qsort(k->ids, k->id_count, sizeof *k->ids, by_row);
     return k->r->l->memory ? keep_compare_rows(k, e) : drop_gone(k, e);
 }
 
@@ -513,10 +526,12 @@ static int keep_commit(struct ledger_keep *k, struct err *e)
     k->file = k->files.highest = k->now.sequence;
     k->last = (struct ledger_ref){.known = true, .sequence = k->file, .written = k->now.written};
     r->out->kept += k->now.rows;
-    for (size_t i = 0; i < k->fresh_count; i++)
+    for (size_t i = 0; i < k->fresh_count; i++) {
+        k->fresh[i].file = k->file;
         add_id(&k->ids, &k->id_count, k->fresh[i]);
+    }
     if (k->id_count)
-        qsort(k->ids, k->id_count, sizeof *k->ids, by_id);
+        qsort(k->ids, k->id_count, sizeof *k->ids, by_row);
     return 0;
 }
 
@@ -555,14 +570,19 @@ static int keep_write_rows(struct ledger_keep *k, bool *more, struct err *e)
 
 /* ---- a run ---- */
 
-/* Stores `filed` once all rows of all files are in totals; rows that a game has locked delay it. */
+/* Stores as `filed` the last file up to which all rows are in totals. A row that a game has locked
+ * delays its file and those after it. */
 static int note_filed(struct ledger_keep *k, struct err *e)
 {
+    uint64_t filed = k->file;
     if (drop_gone(k, e) < 0)
         return -1;
-    if (k->id_count || k->filed == k->file)
+    for (size_t i = 0; i < k->id_count; i++) /* all these files come after the previous `filed` */
+        if (k->ids[i].file <= filed)
+            filed = k->ids[i].file - 1;
+    if (filed == k->filed)
         return 0;
-    k->filed = k->file;
+    k->filed = filed;
     return ledger_mark_write(k->r, "filed", clock_wall(), k->filed, e);
 }
 

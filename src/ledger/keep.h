@@ -2,6 +2,8 @@
  *
  * A run first writes all rows that it is going to roll up to one file. It then stores the file's
  * sequence as `file` in NAME_mark, rolls up exactly those rows, and stores the sequence as `filed`.
+ * If a game has locked some of them, `filed` is instead the last file before the first one that
+ * still has a row in the ledger.
  *
  * These marker rows are part of the world, so a restore takes them back together with rollup and
  * ledger. The rows of a file with a larger sequence than `file` are in the ledger again, or never
@@ -9,7 +11,7 @@
  * its sequence: row `file` has the time of the file that it names, and each manifest names the file
  * before it.
  *
- * A file between `filed` and `file` was interrupted: its rows are not written again. In a MEMORY
+ * A file after `filed` up to `file` was interrupted: its rows are not written again. In a MEMORY
  * ledger these are the rows with ids up to its `upto`, because ids become visible in their
  * order. In an InnoDB ledger they are the rows whose ids are in the file. In both, the rows must
  * still be the same, because ids may have begun again. */

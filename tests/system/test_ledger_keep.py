@@ -275,6 +275,24 @@ def unlock(game):
         game.close()
 
 
+@pytest.mark.parametrize("ledger", ["InnoDB"], indirect=True)
+def test_another_row_is_locked_at_the_end_of_each_run(ledger):
+    """A file is deleted when it is older than `keep` and none of its rows is left, whatever rows of later files are locked."""
+    world, game = ledger.world, None
+    ledger.configure({"ledger xp": {**LEDGER, "keep": "1s"}})
+    for n in range(4):
+        gains(world, some(10, n))
+        game = lock(world, 10 * n + 5, before=game)
+        ledger.ok("--rollup", "--json")
+        assert world.sql("SELECT id FROM gains") == ((10 * n + 5,),)
+        assert [os.path.basename(path)[:11] for path in files(ledger)] == [f"xp-{n + 1:08}"]
+        assert world.sql("SELECT id FROM xp_mark WHERE what='filed'") == (((n,),) if n else ())  # the newest file waits
+        time.sleep(1.1)
+    unlock(game)
+    ledger.ok("--rollup", "--json")
+    assert world.sql("SELECT COUNT(*) FROM gains") == ((0,),) and files(ledger) == files(ledger, ".csv.json") == []
+
+
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("ledger", ["InnoDB"], indirect=True)
 @pytest.mark.parametrize("point", ["ledger.named", "ledger.kept", "ledger.filed", "ledger.added", "ledger.closed"])
@@ -298,6 +316,28 @@ def test_locked_rows_and_killed_runs(ledger, point):
     assert ids(ledger) == list(range(1, 121))
     one = verified(ledger)
     assert one["file_rows"] == one["rolled_up"] == 120 and not one["unknown"], one
+
+
+@pytest.mark.parametrize("ledger", ["InnoDB"], indirect=True)
+def test_a_row_of_an_open_file_was_updated(ledger):
+    """An updated row is written to a second file, and after a kill it is found in that one, although the first one has its id,
+    too."""
+    world = ledger.world
+    gains(world, some(20))
+    game = lock(world, *range(1, 11))
+    ledger.ok("--rollup", "--json")
+    with game.cursor() as cur:
+        cur.execute("UPDATE gains SET xp=xp+5000 WHERE id<10")
+    unlock(game)
+    game = lock(world, 10)
+    wanted = totals(world)
+    ledger.run("--rollup", fault="ledger.filed=kill")
+    unlock(game)
+    for _ in range(2):
+        ledger.ok("--rollup", "--json")
+    assert totals(world) == wanted and world.sql("SELECT COUNT(*) FROM gains") == ((0,),)
+    got = [(int(row["id"]), int(row["xp"]) > 5000) for row in kept(ledger)]
+    assert sorted(got) == sorted([(n, False) for n in range(1, 21)] + [(n, True) for n in range(1, 10)])
 
 
 # ---- request ids ----
