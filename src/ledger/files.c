@@ -68,7 +68,7 @@ static int in_order(const void *a, const void *b)
     return order ? order : strcmp(x->name, y->name);
 }
 
-/* Lists the files, and if `aside` those that were moved aside and have their manifest. */
+/* Lists the files, and if `aside` those that were moved aside, which may be in the list twice. */
 static int files_list(int dirfd, const char *ledger, bool aside, struct ledger_files *out,
                       struct err *e)
 {
@@ -88,7 +88,7 @@ static int files_list(int dirfd, const char *ledger, bool aside, struct ledger_f
              * twice. */
             if (f.sequence > out->highest)
                 out->highest = f.sequence;
-            if (i > 0 && (i < 3 || !aside))
+            if (i == 1 || (i > 1 && !aside))
                 continue;
             out->list = xgrow(out->list, out->count, sizeof *out->list);
             out->list[out->count++] = f;
@@ -126,7 +126,7 @@ static int files_remove_one(int dirfd, const struct ledger_file *f, const char *
 
 /* Removes the manifest first: data without a manifest is ignored, but a manifest without its
  * data is damage. */
-int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e)
+static int files_remove(int dirfd, const struct ledger_file *f, struct err *e)
 {
     if (files_remove_one(dirfd, f, LEDGER_FILES_MANIFEST, e) < 0)
         return -1;
@@ -135,6 +135,20 @@ int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e)
         files_remove_one(dirfd, f, LEDGER_FILES_MANIFEST LEDGER_FILES_UNDONE, e) < 0)
         return -1;
     return files_remove_one(dirfd, f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, e);
+}
+
+int ledger_files_expire(int dirfd, const char *ledger, const struct ledger_filed *m, wall_t oldest,
+                        struct err *e)
+{
+    SCOPED(ledger_files_free) struct ledger_files all = {0};
+    int rc = files_list(dirfd, ledger, true, &all, e);
+    for (size_t i = 0; i < all.count && rc == 0; i++) {
+        const struct ledger_file *f = &all.list[i];
+        bool interrupted = f->sequence > m->filed && f->sequence <= m->file;
+        if (!interrupted && f->written.ms < oldest.ms)
+            rc = files_remove(dirfd, f, e);
+    }
+    return rc;
 }
 
 /* Renames what belongs to a file. A missing file is not an error: after a kill between two of
@@ -508,9 +522,11 @@ static int files_prove(struct ledger_file_writer *w, struct ledger_file *f, stru
 }
 
 /* The order matters: the content is on the disk before the file gets its name. The manifest,
- * which makes the file valid, comes last. */
+ * which makes the file valid, comes last. After an error the file is of no use, because its rows
+ * are still in the ledger. */
 int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, struct err *e)
 {
+    struct err ignored;
     char at[TEXT_SHORT], written[TEXT_SHORT];
     struct gzip_writer *g = w->gzip;
     w->gzip = NULL;
@@ -541,6 +557,8 @@ int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, stru
                       js_known(f->previous.known, f->previous.written.ms)),
             e);
     fault_point("ledger.kept");
+    if (rc < 0) /* it may have its name already */
+        files_remove(w->dirfd, f, &ignored);
     ledger_files_end(w, rc < 0);
     return rc;
 }

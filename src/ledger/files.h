@@ -71,8 +71,10 @@ int ledger_file_take(const struct buf *manifest, struct ledger_file *f, struct e
  * the end. */
 int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, void *arg,
                      struct err *e);
-/* Removes the manifest first, because a file without one does not count. */
-int ledger_file_remove(int dirfd, const struct ledger_file *f, struct err *e);
+/* Removes the files that were written before `oldest`, also those that were moved aside. The files
+ * of interrupted runs stay, because the next run needs them. */
+int ledger_files_expire(int dirfd, const char *ledger, const struct ledger_filed *m, wall_t oldest,
+                        struct err *e);
 /* Moves the file aside, so that it no longer counts. */
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e);
 /* Moves aside the files that do not count, and moves back those that do. The marker row names the
@@ -88,7 +90,8 @@ struct ledger_file_writer *ledger_file_begin(int dirfd, const char *ledger, uint
                                              int level, const struct buf *header, struct err *e);
 int ledger_file_write(struct ledger_file_writer *w, const struct buf *rows, struct err *e);
 /* Syncs the file, reads it back, renames it, and writes its manifest. `f` has sequence, first,
- * last, rows, upto, before and previous, and receives the rest. Always frees `w`. */
+ * last, rows, upto, before and previous, and receives the rest. On error the file is removed.
+ * Always frees `w`. */
 int ledger_file_commit(struct ledger_file_writer *w, struct ledger_file *f, struct err *e);
 void ledger_file_abort(struct ledger_file_writer *w);
 

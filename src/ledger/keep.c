@@ -520,10 +520,7 @@ static int keep_commit(struct ledger_keep *k, struct err *e)
         ledger_mark_write(r, "file", k->now.written, k->now.sequence, e) < 0)
         return -1;
     fault_point("ledger.filed");
-    /* For keep_expire(), and so that no sequence number is used twice. */
-    k->files.list = xgrow(k->files.list, k->files.count, sizeof *k->files.list);
-    k->files.list[k->files.count++] = k->now;
-    k->file = k->files.highest = k->now.sequence;
+    k->file = k->files.highest = k->now.sequence; /* no number is used twice */
     k->last = (struct ledger_ref){.known = true, .sequence = k->file, .written = k->now.written};
     r->out->kept += k->now.rows;
     for (size_t i = 0; i < k->fresh_count; i++) {
@@ -586,19 +583,11 @@ static int note_filed(struct ledger_keep *k, struct err *e)
     return ledger_mark_write(k->r, "filed", clock_wall(), k->filed, e);
 }
 
-/* An interrupted file is kept regardless of its age, because the next run needs it. */
 static int keep_expire(struct ledger_keep *k, struct err *e)
 {
-    struct run *r = k->r;
-    wall_t now = clock_wall();
-    int rc = 0;
-    for (size_t i = 0; i < k->files.count && rc == 0; i++) {
-        const struct ledger_file *f = &k->files.list[i];
-        if ((f->sequence <= k->filed || f->sequence > k->file) &&
-            f->written.ms < now.ms - r->l->cfg->keep)
-            rc = ledger_file_remove(r->opt->dirfd, f, e);
-    }
-    return rc;
+    const struct ledger_filed m = {.filed = k->filed, .file = k->file};
+    wall_t oldest = {clock_wall().ms - k->r->l->cfg->keep};
+    return ledger_files_expire(k->r->opt->dirfd, k->r->l->cfg->name, &m, oldest, e);
 }
 
 int ledger_keep_run(struct run *r, struct err *e)

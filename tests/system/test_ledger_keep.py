@@ -13,6 +13,7 @@ import time
 
 import pytest
 from test_ledger import ENGINES, LEDGER, make, summed, totals
+from wk.crash import go_on, wait_stopped
 from wk.keeper import USER
 
 pytestmark = pytest.mark.third_on_mysql
@@ -258,6 +259,32 @@ def test_a_file_that_cannot_be_written(ledger):
     assert ids(ledger) == list(range(1, 51))
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_room_for_the_manifest(make_keeper, world, small_disk, engine):
+    """If the disk is full once the file has its name, the file is removed at once: its rows are still in the ledger."""
+    path, seen, prefix = small_disk
+    keeper = make_keeper(world, {"dump": {"dir": path}, "ledger xp": {**LEDGER, "keep": "90d"}})
+    keeper.dumps_dir, keeper.prefix = seen, prefix
+    make(world, engine)
+    keeper.server.grant(USER + "@localhost", world.schema, PRIVILEGES)
+    keeper.init()
+    gains(world, some(100))
+    run = keeper.popen("--rollup", "--json", fault="ledger.named=stop")
+    pids = wait_stopped(keeper, "ledger.named=stop")
+    assert len(files(keeper)) == 1
+    filler = os.path.join(seen, "filler")
+    with open(filler, "wb", buffering=0) as f, pytest.raises(OSError, match="No space"):
+        while True:
+            f.write(b"x" * 4096)
+    go_on(pids)
+    done = keeper.finish(run)
+    assert done.rc == 1 and done.json["error"]["class"] == "no-space", done
+    assert glob.glob(os.path.join(seen, "xp-*")) == [] and world.sql("SELECT COUNT(*) FROM gains") == ((100,),)
+    os.unlink(filler)
+    assert keeper.ok("--rollup", "--json")["ledgers"][0]["kept"] == 100
+    assert ids(keeper) == list(range(1, 101)) and not files(keeper, ".undone")
+
+
 # ---- rows that a game has locked ----
 
 def lock(world, *rows, before=None):
@@ -338,6 +365,26 @@ def test_a_row_of_an_open_file_was_updated(ledger):
     assert totals(world) == wanted and world.sql("SELECT COUNT(*) FROM gains") == ((0,),)
     got = [(int(row["id"]), int(row["xp"]) > 5000) for row in kept(ledger)]
     assert sorted(got) == sorted([(n, False) for n in range(1, 21)] + [(n, True) for n in range(1, 10)])
+
+
+def test_files_that_were_set_aside_expire(ledger):
+    """Files of killed runs, which were set aside with or without their manifest, are deleted when they are older than `keep`.
+    Files with other names stay."""
+    world = ledger.world
+    for n, point in enumerate(["ledger.named", "ledger.kept", "ledger.named"]):
+        gains(world, some(200, n))
+        ledger.run("--rollup", fault=f"{point}=kill")
+    ledger.ok("--rollup", "--json")
+    assert len(files(ledger, ".csv.gz.undone")) == 3 and len(files(ledger, ".csv.json.undone")) == 1
+    path = files(ledger)[0]
+    others = [path.replace("/xp-", "/xp2-") + ".undone", path + ".undone.1", path + ".damaged"]
+    for path in others:
+        with open(path, "w"):
+            pass
+    ledger.configure({"ledger xp": {**LEDGER, "keep": "1s"}})
+    time.sleep(1.1)
+    ledger.ok("--rollup", "--json")
+    assert sorted(name for name in os.listdir(ledger.dumps_dir) if name.startswith("xp")) == sorted(map(os.path.basename, others))
 
 
 # ---- request ids ----

@@ -265,6 +265,49 @@ static void test_bytes_that_change_between(void **state)
     free(data);
 }
 
+/* Of the ledger's files only those expire that are too old, whatever became of them. */
+static void test_expiry(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool stays;
+    } files[] = {
+        {"xp-00000001-1-9-20260131T000000Z.csv.gz", false},
+        {"xp-00000001-1-9-20260131T000000Z.csv.json", false},
+        {"xp-00000001-1-9-20260131T000001Z.csv.gz.undone", false},
+        {"xp-00000002-1-9-20260131T000000Z.csv.gz.undone", false},
+        {"xp-00000002-1-9-20260131T000000Z.csv.json.undone", false},
+        {"xp-00000003-1-9-20260131T000000Z.csv.json.undone", false},
+        {"xp-00000006-1-9-20260131T000000Z.csv.gz.undone", false}, /* after `file` */
+        /* too young */
+        {"xp-00000001-1-9-20260131T000002Z.csv.gz", true},
+        {"xp-00000001-1-9-20260131T000002Z.csv.json", true},
+        {"xp-00000002-1-9-20260131T000002Z.csv.gz.undone", true},
+        {"xp-00000006-1-9-20260131T000002Z.csv.json.undone", true},
+        /* after `filed` up to `file` */
+        {"xp-00000004-1-9-20260131T000000Z.csv.gz", true},
+        {"xp-00000004-1-9-20260131T000000Z.csv.json", true},
+        {"xp-00000005-1-9-20260131T000000Z.csv.gz.undone", true},
+        /* other names */
+        {"xp-1-00000001-1-9-20260131T000000Z.csv.gz.undone", true},
+        {"xp2-00000001-1-9-20260131T000000Z.csv.gz", true},
+        {"xp-00000001-1-9-20260131T000000Z.csv", true},
+        {"xp-00000001-1-9-20260131T000000Z.csv.gz.damaged", true},
+        {"xp-00000001-1-9-20260131T000000Z.csv.gz.undone.1", true},
+        {"xp-00000001.csv.gz.undone", true},
+    };
+    const struct ledger_filed m = {.filed = 3, .file = 5};
+    struct err e = {0};
+    for (size_t i = 0; i < COUNT(files); i++)
+        kit_text(files[i].name, "");
+    assert_int_equal(ledger_files_expire(kit_dir, "xp", &m, (wall_t){INT64_C(1769817602000)}, &e),
+                     0);
+    for (size_t i = 0; i < COUNT(files); i++)
+        if (kit_there(files[i].name) != files[i].stays)
+            fail_msg("%s: %s", files[i].stays ? "was removed" : "stays", files[i].name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +316,7 @@ int main(void)
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_row_without_end),
         cmocka_unit_test_teardown(test_other_bytes, kit_clean),
+        cmocka_unit_test_teardown(test_expiry, kit_clean),
         cmocka_unit_test_teardown(test_bytes_that_change_between, kit_clean),
     };
     return cmocka_run_group_tests_name("ledger_files", tests, kit_set_up, kit_tear_down);
