@@ -345,6 +345,56 @@ def test_locked_rows_and_killed_runs(ledger, point):
     assert one["file_rows"] == one["rolled_up"] == 120 and not one["unknown"], one
 
 
+def lock_at_random(world, seed, end, problems):
+    """Locks rows and totals in any order, so that games and runs wait for each other, until `end` is set."""
+    rng = random.Random(seed)
+    while not end.is_set():
+        game = world.server.admin(world.schema, autocommit=False)
+        try:
+            with game.cursor() as cur:
+                cur.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")  # locks no gap, in which rows are inserted
+                cur.execute("SET innodb_lock_wait_timeout=1")
+                if rng.random() < 0.5:
+                    cur.execute(f"SELECT xp FROM xp_rollup WHERE player={rng.randrange(40)} AND mini={rng.randrange(3)} FOR UPDATE")
+                for _ in range(rng.randrange(1, 4)):
+                    cur.execute(f"SELECT xp FROM gains WHERE id>={rng.randrange(500)} LIMIT 3 FOR UPDATE")
+                    time.sleep(rng.random() / 20)
+        except Exception as e:  # pylint: disable=broad-except; the test says so
+            if e.args[0] not in (1205, 1213):
+                problems.append(e)
+        unlock(game)
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("ledger", ["InnoDB"], indirect=True)
+@pytest.mark.parametrize("seed", range(4))
+def test_random_locks_and_killed_runs(ledger, seed):
+    """Games lock rows and totals while runs are killed and pieces are repeated: each row is in a total once and in a file once."""
+    world, rng, end, problems, wanted, rows = ledger.world, random.Random(seed), threading.Event(), [], {}, 0
+    games = [threading.Thread(target=lock_at_random, args=(world, f"{seed} {n}", end, problems)) for n in range(3)]
+    for game in games:
+        game.start()
+    try:
+        for _ in range(15):
+            new = some(rng.randrange(1, 60), rng.random())
+            gains(world, new)
+            rows += len(new)
+            for p, m, x in new:
+                wanted[p, m] = wanted.get((p, m), 0) + x
+            kill = f"{rng.choice(POINTS)}#{rng.randrange(1, 4)}=kill," if rng.random() < 0.5 else ""
+            ledger.run("--rollup", fault=f"{kill}ledger.piece={rng.randrange(3, 40)},ledger.batch={rng.randrange(5, 60)}")
+            assert totals(world) == wanted
+    finally:
+        end.set()
+        for game in games:
+            game.join()
+    assert not problems, problems
+    ledger.ok("--rollup", "--json")
+    assert totals(world) == wanted and world.sql("SELECT COUNT(*) FROM gains") == ((0,),)
+    assert ids(ledger) == list(range(1, rows + 1))
+    assert not verified(ledger)["unknown"]
+
+
 @pytest.mark.parametrize("ledger", ["InnoDB"], indirect=True)
 def test_a_row_of_an_open_file_was_updated(ledger):
     """An updated row is written to a second file, and after a kill it is found in that one, although the first one has its id,
