@@ -185,8 +185,8 @@ def test_a_run_that_fails_is_said(keeper, http):
     keeper.start()
     keeper.wait(lambda: any("no BTREE index" in t for t in troubles(keeper)), "the condition")
     (told,) = http.wait_event("ledger")
-    assert told["kind"] == "new" and "ADD KEY" in told["hint"], told
-    world.sql(told["hint"][told["todo"].index("ALTER"):])
+    assert told["kind"] == "new" and "ADD KEY" in told["todo"], told
+    world.sql(told["todo"][told["todo"].index("ALTER"):])
     keeper.wait(lambda: not troubles(keeper), "its end")
     assert [m["kind"] for m in wait_for(lambda: (lambda m: m if len(m) > 1 else None)(http.wait_event("ledger")), "the news")
             ] == ["new", "recovered"]
