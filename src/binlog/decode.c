@@ -7,6 +7,7 @@
 
 #include "base/line.h"
 #include "binlog/gtid.h"
+#include "binlog/held.h"
 #include "binlog/row_image.h"
 #include "binlog/statement_scope.h"
 #include "binlog/statement_summary.h"
@@ -22,6 +23,7 @@ struct seen {
     bool reported;           /* CHANGE_TABLE was reported */
     bool misfit;             /* its rows have another definition than the list; this was reported */
     bool sentinel;           /* its rows are markers */
+    uint64_t changed_in;     /* number of the last transaction with changes of it, if carried */
 };
 
 /* A table of the current statement. There are few, unless a session has locked many tables: the
@@ -54,7 +56,9 @@ struct decode {
     char from[256]; /* the file in which reading began */
     bool rotated;   /* the last event of the previous file was a rotation */
     bool lost; /* a restart of the server was read, and since then nothing that shows a world */
-    uint32_t server_id; /* of the server that wrote the file; 0: not known yet */
+    uint32_t server_id;   /* of the server that wrote the file; 0: not known yet */
+    struct held *held;    /* the transaction's changes of carried tables */
+    uint64_t transaction; /* its number, from 1 on */
 
     struct change at; /* the fields that all changes of a transaction have in common */
     struct buf before, tuple, letters;
@@ -197,14 +201,15 @@ static int decode_introduce(struct decode *d, struct seen *s)
     return decode_give(d, CHANGE_TABLE, &(struct change){.table = &s->pub});
 }
 
-/* Reports a table that no longer has its listed definition, which the log may not have shown.
- * Its rows cannot be read until it is listed again. Rows of other tables can. */
-static int give_misfit(struct decode *d, const struct seen *s, const char *why)
+/* Reports a gap that concerns only this table. */
+static int decode_table_gap(struct decode *d, const struct seen *s, enum scope_deed deed,
+                            const char *why)
 {
-    struct statement_scope scope = {.count = 1, .tables = {{.table = s->t, .deed = SCOPE_ARRIVED}}};
+    struct statement_scope scope = {.count = 1, .tables = {{.table = s->t, .deed = deed}}};
     snprintf(scope.tables[0].name, sizeof scope.tables[0].name, "%s", s->t->name);
-    return decode_give(d, CHANGE_GAP,
-                       &(struct change){.why = why, .definitions = true, .scope = &scope});
+    return decode_give(
+        d, CHANGE_GAP,
+        &(struct change){.why = why, .definitions = deed == SCOPE_ARRIVED, .scope = &scope});
 }
 
 /* Learns the format of a table's rows. If it is unknown, there is no image. */
@@ -220,7 +225,9 @@ static int begin_table(struct decode *d, struct seen *s, const struct event_map 
     row_image_close(s->image);
     s->image = row_image_open(map, s->t, &e);
     s->misfit = !s->image;
-    return s->misfit ? give_misfit(d, s, e.text) : 0;
+    /* Its definition is no longer the listed one, which the log may not have shown. Its rows cannot
+     * be read until it is listed again. */
+    return s->misfit ? decode_table_gap(d, s, SCOPE_ARRIVED, e.text) : 0;
 }
 
 static int take_map(struct decode *d, const struct event_map *map)
@@ -243,6 +250,70 @@ static int take_map(struct decode *d, const struct event_map *map)
     return 0;
 }
 
+/* ---- changes that can be undone ---- */
+
+/* Reports the changes of carried tables that were held back. */
+static int give_held(struct decode *d)
+{
+    struct change c;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && d->rows && held_get(d->held, i, &c); i++)
+        rc = decode_give(d, c.kind, &c);
+    return rc;
+}
+
+static void note_carried(struct decode *d, struct seen *s)
+{
+    s->changed_in = d->transaction;
+    held_note(d->held);
+}
+
+/* Reports a change of rows, that of a carried table once its transaction has ended. */
+static int decode_give_rows(struct decode *d, struct seen *s, enum change_kind kind,
+                            struct change *c)
+{
+    c->kind = kind;
+    c->table = &s->pub;
+    if (s->t->carried) {
+        note_carried(d, s);
+        if (held_add(d->held, c))
+            return 0;
+        if (give_held(d) < 0)
+            return -1;
+        held_drop(d->held);
+    }
+    return d->rows ? decode_give(d, kind, c) : 0;
+}
+
+/* Reports a gap for the carried tables that this transaction changed, or for all of them. */
+static int doubt_carried(struct decode *d, bool all, const char *how)
+{
+    int rc = 0;
+    char why[LINE];
+    for (size_t i = 0; rc == 0 && i < d->count; i++) {
+        const struct seen *s = &d->seen[i];
+        if (!s->t->carried || !(all || s->changed_in == d->transaction))
+            continue;
+        line_set(why, sizeof why, "table %s: %s", s->t->name, how);
+        rc = decode_table_gap(d, s, SCOPE_ALTERED, why);
+    }
+    return rc;
+}
+
+/* Decides on the changes of carried tables at the end of the transaction. */
+static int end_carried(struct decode *d)
+{
+    switch (held_end(d->held)) {
+    case HELD_HAPPENED:
+        return give_held(d);
+    case HELD_UNCERTAIN:
+        return doubt_carried(d, false, "it is not certain which changes of a transaction happened");
+    case HELD_UNDONE:
+        break;
+    }
+    return 0;
+}
+
 /* ---- rows ---- */
 
 /* Takes one change and returns the position after it, or NULL if it cannot be read. */
@@ -252,7 +323,7 @@ static const char *take_change(struct decode *d, struct seen *s, const struct ev
     static const enum change_kind kinds[] = {[EVENT_INSERT] = CHANGE_INSERT,
                                              [EVENT_UPDATE] = CHANGE_UPDATE,
                                              [EVENT_DELETE] = CHANGE_DELETE};
-    struct change c = {.table = &s->pub};
+    struct change c = {0};
     bool update = rows->op == EVENT_UPDATE;
     const char *second = NULL;
     buf_clear(&d->before);
@@ -271,7 +342,7 @@ static const char *take_change(struct decode *d, struct seen *s, const struct ev
     c.tuple = d->tuple.p;
     c.len = d->tuple.len;
     if (!s->sentinel) {
-        *rc = decode_give(d, second ? CHANGE_REPLACE : kinds[rows->op], &c);
+        *rc = decode_give_rows(d, s, second ? CHANGE_REPLACE : kinds[rows->op], &c);
     } else if (update) {
         d->lost = false; /* markers are written only while the world is up */
         *rc = decode_give(d, CHANGE_MARKER, &c);
@@ -293,6 +364,13 @@ static int take_images(struct decode *d, struct seen *s, const struct event_rows
     return rc;
 }
 
+static int take_unreadable(struct decode *d, struct seen *s)
+{
+    if (s->t->carried)
+        note_carried(d, s);
+    return decode_give(d, CHANGE_UNREAD, &(struct change){.table = &s->pub});
+}
+
 static int take_rows(struct decode *d, const struct event_rows *rows)
 {
     int rc = 0;
@@ -305,7 +383,7 @@ static int take_rows(struct decode *d, const struct event_rows *rows)
         /* the image is NULL if a later map of the table did not fit */
         rc = take_images(d, map->seen, rows);
     else if (map && map->seen && rows->len)
-        rc = decode_give(d, CHANGE_UNREAD, &(struct change){.table = &map->seen->pub});
+        rc = take_unreadable(d, map->seen);
     if (rows->ends)
         forget_maps(d);
     return rc;
@@ -320,7 +398,7 @@ static int decode_take_truncate(struct decode *d, const struct db_table *t)
         return 0;
     if (decode_introduce(d, s) < 0)
         return -1;
-    return d->rows ? decode_give(d, CHANGE_TRUNCATE, &(struct change){.table = &s->pub}) : 0;
+    return decode_give_rows(d, s, CHANGE_TRUNCATE, &(struct change){0});
 }
 
 static void decode_renew(struct decode *d, const struct db_table *t)
@@ -417,6 +495,9 @@ static int take_query(struct decode *d, const struct event *ev)
     if (ev->query.len == 6 && memcmp(ev->query.sql, "COMMIT", 6) == 0)
         return 0; /* nearly all transactions end this way */
     statement_judge(d->world, ev->query.schema, decode_words(d, ev), ev->query.len, &st);
+    if (held_edge(d->held, &st) &&
+        doubt_carried(d, true, "an XA transaction that may have changed it was committed") < 0)
+        return -1;
     if (st.kind == STATEMENT_EMPTIED)
         st.kind = decode_judge_emptied(d, ev, &st);
     if (st.kind == STATEMENT_TRUNCATE && ev->flags & EVENT_OF_SESSION)
@@ -474,6 +555,8 @@ static int decode_begin_group(struct decode *d, const struct binlog_position *p,
             ev->gtid.mariadb ? ev->gtid.domain : db_gtid_domain(ev->gtid.uuid, ev->gtid.tag),
             ev->server_id, ev->gtid.seq};
     forget_maps(d);
+    held_begin(d->held);
+    d->transaction++;
     return decode_give(d, CHANGE_BEGIN, &(struct change){0});
 }
 
@@ -519,11 +602,14 @@ static int take_event(struct decode *d, const struct binlog_position *p, const s
         return decode_gap(d, "an event of the unsupported type %s", ev->name);
     case EVENT_LOST:
         return decode_gap(d, "the server reports that changes are missing from its log");
+    case EVENT_XID:
+        if (ev->prepared)
+            held_prepare(d->held, d->rows);
+        break;
     case EVENT_SKIPPED:
     case EVENT_ROTATE:
     case EVENT_STOP:
     case EVENT_GTID:
-    case EVENT_XID:
     case EVENT_HEARTBEAT:
         break;
     }
@@ -545,6 +631,8 @@ int decode_event(struct decode *d, const struct binlog *log, const struct event 
         d->rotated = ev->kind == EVENT_ROTATE;
     if (t->part != TRANSACTION_ENDS && t->part != TRANSACTION_SINGLE)
         return 0;
+    if (end_carried(d) < 0)
+        return -1;
     set_place(d, p, NULL);
     return decode_give(d, CHANGE_END, &(struct change){0});
 }
@@ -565,6 +653,8 @@ struct decode *decode_new(const struct statement_world *world, const struct db_b
     d->arg = arg;
     d->rows = true;
     d->markers = markers;
+    d->held = held_new();
+    d->transaction = 1;
     d->at.file = d->from;
     d->at.pos = from->pos;
     snprintf(d->from, sizeof d->from, "%s", from->file);
@@ -587,6 +677,7 @@ void decode_free(struct decode *d)
     if (!d)
         return;
     forget_tables(d);
+    held_free(d->held);
     free(d->maps);
     buf_free(&d->before);
     buf_free(&d->tuple);

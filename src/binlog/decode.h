@@ -1,7 +1,8 @@
 /* Converts events of the binary log into the changes of one world (change.h). It decides which
  * transactions are complete, which rows are the world's, what a statement means for the world, and
- * what cannot be followed. It does not query the server; an event that cannot be used becomes a
- * gap. One thread. */
+ * what cannot be followed. Within a transaction, changes of carried tables follow those of MEMORY
+ * tables (held.h). It does not query the server; an event that cannot be used becomes a gap. One
+ * thread. */
 #ifndef WK_BINLOG_DECODE_H
 #define WK_BINLOG_DECODE_H
 

@@ -289,6 +289,13 @@ static const char *event_read_rows(struct input *in, struct event *out)
     return wrong;
 }
 
+/* Reads an XA PREPARE. MySQL logs an XA COMMIT … ONE PHASE as one that is committed. */
+static const char *read_prepare(struct input *in, struct event *out)
+{
+    out->prepared = cursor_number(&in->body, 1) == 0;
+    return NULL;
+}
+
 /* ---- types ---- */
 
 /* How a follower of row changes handles each type. A type without a name is unknown. `post` is
@@ -333,7 +340,7 @@ static const struct event_type types[EVENT_TYPES] = {
     [35] = {"PREVIOUS_GTIDS", EVENT_SKIPPED},
     [36] = {"TRANSACTION_CONTEXT", EVENT_SKIPPED},
     [37] = {"VIEW_CHANGE", EVENT_SKIPPED},
-    [38] = {"XA_PREPARE", EVENT_XID},
+    [38] = {"XA_PREPARE", EVENT_XID, 0, read_prepare},
     [39] = {"PARTIAL_UPDATE_ROWS", EVENT_ROWS, 10, event_read_rows, EVENT_UPDATE, .v2 = true,
             .options = true},
     [40] = {"TRANSACTION_PAYLOAD", EVENT_UNREADABLE},

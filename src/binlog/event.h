@@ -29,8 +29,8 @@ enum event_kind {
     EVENT_STOP,    /* the server was shut down cleanly */
     EVENT_GTID,    /* begins a transaction */
     EVENT_QUERY,   /* a statement: BEGIN, COMMIT, DDL, or a change logged as SQL */
-    /* ends a transaction; so does an XA PREPARE, after which the rows of a MEMORY table are changed
-     * as after a COMMIT */
+    /* ends a transaction; so does an XA PREPARE (`prepared`), after which the rows of a MEMORY
+     * table are changed as after a COMMIT */
     EVENT_XID,
     EVENT_MAP,       /* a table that the following row events belong to */
     EVENT_ROWS,      /* changed rows */
@@ -92,6 +92,7 @@ struct event {
     unsigned flags;
     bool packed;       /* query.sql or rows.data is compressed */
     size_t packed_len; /* claimed length after unpacking */
+    bool prepared;     /* XID: an XA PREPARE, which an XA COMMIT or XA ROLLBACK follows later */
     union {
         struct event_format format;
         struct {

@@ -11,6 +11,9 @@
  *             GTID                     QUERY, or TRANSACTION_PAYLOAD (all of it, compressed)
  *   old ones have no GTIDs: BEGIN, or the first map of a statement, begins the transaction
  *
+ * How a transaction ends does not matter to MEMORY tables, whose changes stay after a ROLLBACK. For
+ * other tables held.h decides.
+ *
  * Transactions are not collected in memory and have no size limit. Consumers get their changes as
  * they are read, and undo them when a transaction turns out not to count (a segment is truncated, a
  * replay reads again without it). A replay must be able to do that anyway, for a change that

@@ -367,6 +367,31 @@ void statement_mark(const struct statement_mark *m, char out[STATEMENT_MARK_MAX]
     snprintf(out + n, STATEMENT_MARK_MAX - (size_t)n, MARK_CLOSES);
 }
 
+/* Returns a hash of the rest of the text, regardless of the case of ASCII letters. Returns 0 if it
+ * has other letters, whose case servers ignore as well. */
+static uint64_t statement_hash_rest(const struct words *w)
+{
+    uint64_t hash = TEXT_HASH;
+    for (const char *s = w->s; s < w->end; s++) {
+        char c = (char)tolower((unsigned char)*s);
+        if (c & 0x80)
+            return 0;
+        hash = text_hash(hash, &c, 1);
+    }
+    return hash | 1;
+}
+
+/* Judges a statement of an XA transaction. `w` is at XA. */
+static enum statement_edge statement_judge_xa(struct words *w)
+{
+    if (!words_next(w))
+        return STATEMENT_NO_EDGE;
+    return words_is(w, "END")        ? STATEMENT_XA_END
+           : words_is(w, "COMMIT")   ? STATEMENT_XA_COMMIT
+           : words_is(w, "ROLLBACK") ? STATEMENT_XA_ROLLBACK
+                                     : STATEMENT_NO_EDGE;
+}
+
 static bool judge_edge(const char *sql, size_t len, struct statement *out)
 {
     struct words w = {.s = sql, .end = sql + len};
@@ -377,11 +402,19 @@ static bool judge_edge(const char *sql, size_t len, struct statement *out)
         return true;
     }
     if (words_any(&w, "COMMIT ROLLBACK")) {
+        bool back = words_is(&w, "ROLLBACK");
         bool to = words_next(&w) && words_is(&w, "TO"); /* TO names a savepoint */
         out->kind = to ? STATEMENT_NONE : STATEMENT_END;
-        return true;
+        out->edge = to ? STATEMENT_ROLLBACK_TO : back ? STATEMENT_ROLLBACK : STATEMENT_NO_EDGE;
+    } else if (words_is(&w, "SAVEPOINT")) {
+        out->edge = STATEMENT_SAVEPOINT;
+    } else if (words_is(&w, "XA")) {
+        out->edge = statement_judge_xa(&w);
+    } else {
+        return words_is(&w, "RELEASE");
     }
-    return words_any(&w, "SAVEPOINT XA RELEASE");
+    out->name = statement_hash_rest(&w);
+    return true;
 }
 
 /* Judges TRUNCATE [TABLE] name, and the statement that the server itself logs after a restart,

@@ -10,13 +10,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "mysql/schema.h"
 
 enum statement_kind {
     STATEMENT_NONE,     /* does not concern the world's rows */
     STATEMENT_BEGIN,    /* opens a transaction */
-    STATEMENT_END,      /* closes it; also ROLLBACK, which undoes nothing in a MEMORY table */
+    STATEMENT_END,      /* closes it: COMMIT or ROLLBACK */
     STATEMENT_TRUNCATE, /* all rows of `table` were deleted by a client's statement */
     /* all rows of `table` were deleted, with the comment of a server whose restart emptied it. Any
      * client can write that comment. */
@@ -25,6 +26,17 @@ enum statement_kind {
     STATEMENT_ARRIVAL, /* a table that is not listed may now be in the world, with rows */
     STATEMENT_EXISTS,  /* CREATE TABLE IF NOT EXISTS of `table`; logged even if it existed */
     STATEMENT_CHANGE,  /* changes definitions, or rows by a statement: cannot be followed */
+};
+
+/* What a statement means for changes that can be undone, which those of MEMORY tables cannot. */
+enum statement_edge {
+    STATEMENT_NO_EDGE,
+    STATEMENT_ROLLBACK,
+    STATEMENT_SAVEPOINT,
+    STATEMENT_ROLLBACK_TO,
+    STATEMENT_XA_END, /* the last statement of an XA transaction before its XA PREPARE */
+    STATEMENT_XA_COMMIT,
+    STATEMENT_XA_ROLLBACK,
 };
 
 /* Origin of a restored world. It is written as a comment into the RENAME that swaps the world in,
@@ -43,6 +55,8 @@ struct statement {
     const struct db_table *table;
     bool truncates; /* EMPTIED: by TRUNCATE; a DELETE may be of some rows only */
     struct statement_mark mark;
+    enum statement_edge edge;
+    uint64_t name; /* hash of a savepoint's name or of an XID; 0: it cannot be compared */
 };
 
 /* The world whose changes are followed. */

@@ -161,10 +161,19 @@ static void table_gap(struct run *r, const char *name, const char *fmt, ...)
         replay_table_close(r->out, r->s->m, name, why, r->group.at);
 }
 
+static bool replay_unwanted(const struct run *r, const char *name)
+{
+    const struct db_table *t = r->s->unwanted ? db_table_find(r->s->tables, name) : NULL;
+    return t && r->s->unwanted[t - r->s->tables->list];
+}
+
 /* Takes a gap. If a statement that changed tables is the first change of its transaction, it is
  * not a gap for other tables. */
 static void replay_take_gap(struct run *r, const struct change *c)
 {
+    if (!c->deed && c->scope && c->scope->count == 1 &&
+        replay_unwanted(r, c->scope->tables[0].name))
+        return; /* its rows do not come from the journal */
     bool fits = r->fresh && c->scope && !partly_merged(r) &&
                 replay_scope_fits(r->out, r->s->m, c->scope, r->parts);
     delta_waiting(r, delta_drain);
@@ -253,12 +262,6 @@ static struct delta_table *replay_add_table(struct delta *d, const struct change
         replay_set_counter(f, t);
     }
     return f;
-}
-
-static bool replay_unwanted(const struct run *r, const char *name)
-{
-    const struct db_table *t = r->s->unwanted ? db_table_find(r->s->tables, name) : NULL;
-    return t && r->s->unwanted[t - r->s->tables->list];
 }
 
 /* Returns the table's changes, or NULL if it is not followed or there is a gap. Each segment

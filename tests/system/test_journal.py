@@ -13,7 +13,7 @@ from wk.binlog import MIXED, RESET
 from wk.crash import SWAPPED, go_on, stopped, wait_stopped
 from wk.keeper import DONE, NOTHING, USER
 from wk.audit import TABLES, AuditedWriters
-from wk.follow import LOG, following, journal, live
+from wk.follow import LOG, clock, following, journal, live
 from wk.relay import Relay
 from wk.server import LOG_READER, MYSQL, RIGHTS, client, stock_restore
 from wk.snapshot import checksums
@@ -795,14 +795,6 @@ def test_rows_that_somebody_deleted(make_world, make_keeper, logged):
 
 
 # -- any moment --------------------------------------------------------------------------------
-
-
-def clock(server):
-    """Returns the server's current second after it has ended, so that later changes have another one."""
-    now = server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')")
-    wait_for(lambda: server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')") != now,
-             "the next second")
-    return now
 
 
 def test_any_moment(make_world, make_keeper, logged):

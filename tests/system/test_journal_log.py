@@ -10,8 +10,9 @@ import pymysql
 import pytest
 from wk.binlog import MIXED
 from wk.crash import go_on, wait_stopped
-from wk.follow import LOG, all_comes_back, crash, dump_and_follow, following, journal
+from wk.follow import LOG, all_comes_back, another_server, clock, crash, dump_and_follow, following, journal, restored
 from wk.keeper import USER
+from wk.progress import RIGHTS, Central, made
 from wk.server import MYSQL
 from wk.util import ident
 
@@ -95,6 +96,129 @@ def test_transactions_with_durable_tables_beside_another_session(make_followed):
     told = crash(keeper)
     world.assert_is(before)
     assert told["lost"] == "nothing lost" and told["journal"]["changes"] == 2 * len(cases), told
+
+
+# -- transactions that change tables whose changes can be rolled back ---------------------------
+
+PUT = "CALL wk_put('p1/bag','p1',_binary 'undone')"
+NEW = "CALL wk_put('p1/new','p1',_binary 'undone')"
+XA = ["XA START 'x'", PUT, NEW, "XA END 'x'", "XA PREPARE 'x'"]
+ONCE_MORE = "UPDATE mark SET v=v+1"
+UNDONE = {
+    "prepared": [*XA, "XA ROLLBACK 'x'"],
+    **({} if MYSQL else {
+        "with a temporary table": ["BEGIN", PUT, NEW, "CREATE TEMPORARY TABLE t (a INT)", "ROLLBACK", "DROP TEMPORARY TABLE t"],
+        "after a savepoint": ["BEGIN", "UPDATE other SET a=a+1", "SAVEPOINT s", PUT, NEW, ONCE_MORE, "ROLLBACK TO s", "COMMIT"],
+        "between savepoints": ["BEGIN", "UPDATE other SET a=a+1", "SAVEPOINT s", PUT, ONCE_MORE, "SAVEPOINT t", NEW, "ROLLBACK TO S",
+                               "COMMIT"]}),
+}
+# A function's savepoint has the same name, so it is not certain which one the last statement means.
+SAME_NAME = ["BEGIN", "UPDATE other SET a=a+1", "SAVEPOINT s", PUT, "SAVEPOINT s", NEW, ONCE_MORE, "ROLLBACK TO s", "COMMIT"]
+
+
+@pytest.fixture
+def carried(make_followed, server):
+    """Returns carried(mode) -> the store of players' progress in InnoDB tables of a world with this journal, with one save."""
+    def make(mode="follow"):
+        keeper = make_followed(tables=["CREATE TABLE other (id INT PRIMARY KEY, a INT) ENGINE=InnoDB",
+                                       "INSERT INTO other VALUES (1,1)"], settings={"journal": {"mode": mode}})
+        store = made(keeper, Central(server), engine="innodb")
+        store.open("p1")
+        store.put("p1/bag", "p1", b"good")
+        return store
+    return make
+
+
+def in_session(keeper, *statements):
+    """Runs the statements in one session, each in its own transaction unless they begin one."""
+    one = keeper.server.admin(keeper.world.schema, autocommit=True)
+    for sql in statements:
+        one.query(sql)
+    one.close()
+
+
+def saves(keeper, schema=None):
+    return keeper.server.sql("SELECT blob_key,seq,`blob` FROM wk_progress ORDER BY 1", schema=schema or keeper.world.schema)
+
+
+def lose_disk_with_store(keeper):
+    """Loses the server's disk and returns what was reported of the restore on the new server."""
+    before = keeper.status().get("last_restore")
+    another_server(keeper)
+    keeper.server.grant(USER + "@localhost", keeper.world.schema, RIGHTS)
+    return restored(keeper, before)
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("mode", ["follow", "server"])
+@pytest.mark.parametrize("case", UNDONE)
+def test_saves_that_were_rolled_back(carried, case, mode):
+    """Changes of InnoDB tables that were rolled back are not restored, from segments and from the log, however often that
+    happens. Changes of MEMORY tables in the same transactions are."""
+    store = carried(mode)
+    keeper = store.keeper
+    dump_and_follow(keeper)
+    for _ in range(25):  # more often than a replay would read again
+        in_session(keeper, *UNDONE[case])
+    store.put("p1/new", "p1", b"good")
+    keeper.world.mark(9)
+    if mode == "server":
+        beside = keeper.world.schema + "_x"
+        keeper.server.grant(USER + "@localhost", beside)
+        keeper.ok("--restore", "--at", clock(keeper.server), "--into", beside)
+        assert saves(keeper, beside) == saves(keeper)
+        assert keeper.server.sql("SELECT * FROM mark", schema=beside) == keeper.world.sql("SELECT * FROM mark")
+        return
+    keeper.segments.wait_all()
+    was = saves(keeper)
+    assert len(keeper.dumps()) == 1, keeper.log()
+    told = lose_disk_with_store(keeper)
+    assert (saves(keeper), keeper.world.marked()) == (was, 9) and "table" not in told["journal"]["gap"], told
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("case", ["prepared", *([] if MYSQL else ["same name"])])
+def test_saves_of_an_uncertain_end(carried, case):
+    """An XA COMMIT does not show what it changes, and a savepoint's name may be used twice. A dump follows at once."""
+    store = carried()
+    keeper = store.keeper
+    dump_and_follow(keeper)
+    in_session(keeper, *(SAME_NAME if case == "same name" else [*XA, "XA COMMIT 'x'"]))
+    keeper.wait(lambda: len(keeper.dumps()) == 2, "the dump at once")
+    following(keeper)
+    assert "table wk_progress: it is not certain" in keeper.log() or "table wk_progress: an XA" in keeper.log()
+    store.put("p1/new", "p1", b"good")
+    keeper.segments.wait_all()
+    was = saves(keeper)
+    told = lose_disk_with_store(keeper)
+    assert saves(keeper) == was and "table" not in told["journal"]["gap"], told
+
+
+@pytest.mark.each_server
+def test_prepared_transactions_without_saves(carried):
+    """An XA transaction that changes only MEMORY tables is no gap, although the world also has InnoDB tables."""
+    keeper = carried().keeper
+    dump_and_follow(keeper)
+    for end in ("COMMIT", "ROLLBACK"):
+        in_session(keeper, "XA START 'x'", ONCE_MORE, "XA END 'x'", "XA PREPARE 'x'", f"XA {end} 'x'")
+    keeper.segments.wait_all()
+    was = keeper.world.marked()
+    assert not following(keeper)["gap"] and len(keeper.dumps()) == 1, keeper.log()
+    told = lose_disk_with_store(keeper)
+    assert keeper.world.marked() == was and "table" not in told["journal"]["gap"], told
+
+
+@pytest.mark.each_server
+def test_saves_of_an_uncertain_end_that_survive(carried):
+    """A crash leaves the InnoDB tables as they are, so it does not matter what an XA COMMIT changed in them."""
+    keeper = carried("server").keeper
+    keeper.dump()
+    in_session(keeper, *XA, "XA COMMIT 'x'")
+    keeper.world.mark(9)
+    was = saves(keeper)
+    keeper.server.crash()
+    told = keeper.ok("--restore", "--json")
+    assert (saves(keeper), keeper.world.marked()) == (was, 9) and told["lost"] == "nothing lost", told
 
 
 # -- a log that leaves something out ----------------------------------------------------------

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "binlog/decode.h"
+#include "binlog/statement_scope.h"
 
 static struct binlog_position within = {.file = "log.000001", .pos = 4, .group = {.open = true}};
 
@@ -296,6 +297,229 @@ static void test_replaces(void **state)
     decode_free(d);
 }
 
+/* A world of a MEMORY table m and a carried table c, each with one column. */
+static struct db_column one_column = {.name = (char[]){"a"}, .type = (char[]){"int(11)"}};
+static struct db_table mixed[] = {
+    {.name = (char[]){"c"}, .carried = true, .columns = &one_column, .column_count = 1},
+    {.name = (char[]){"m"}, .memory = true, .columns = &one_column, .column_count = 1}};
+
+/* The changes, one letter each: M and C for a row, t for a TRUNCATE of c, g for a gap of c alone,
+ * G for another gap, | for an end, x for a cut. */
+struct story {
+    struct decode *d;
+    char text[32];
+    size_t len, rows;
+};
+
+static int tell(void *arg, const struct change *c)
+{
+    struct story *s = arg;
+    bool only = c->scope && c->scope->count == 1 && strcmp(c->scope->tables[0].name, "c") == 0;
+    char letter = c->kind == CHANGE_INSERT     ? (c->table->name[0] == 'c' ? 'C' : 'M')
+                  : c->kind == CHANGE_TRUNCATE ? 't'
+                  : c->kind == CHANGE_GAP      ? (only ? 'g' : 'G')
+                  : c->kind == CHANGE_END      ? '|'
+                  : c->kind == CHANGE_CUT      ? 'x'
+                                               : 0;
+    s->rows += c->kind == CHANGE_INSERT;
+    if (letter && s->len < sizeof s->text - 1)
+        s->text[s->len++] = letter;
+    return 0;
+}
+
+static void story_event(struct story *s, enum transaction_part part, const struct event *ev)
+{
+    within.group.part = part;
+    assert_int_equal(decode_event(s->d, NULL, ev), 0);
+    within.group.part = TRANSACTION_OUTSIDE;
+}
+
+static void story_say(struct story *s, enum transaction_part part, const char *sql)
+{
+    struct event ev = {.kind = EVENT_QUERY, .next = 100};
+    ev.query.schema = "w";
+    ev.query.sql = sql;
+    ev.query.len = strlen(sql);
+    story_event(s, part, &ev);
+}
+
+static void story_row(struct story *s, const char *table)
+{
+    static const uint8_t type = 3, all = 1;
+    struct event map = {.kind = EVENT_MAP, .next = 100}, ev = {.kind = EVENT_ROWS, .next = 100};
+    map.map = (struct event_map){
+        .table_id = 1, .schema = "w", .table = table, .columns = 1, .types = &type};
+    map.map.meta = map.map.extra = &type;
+    ev.rows = (struct event_rows){.table_id = 1,
+                                  .op = EVENT_INSERT,
+                                  .columns = 1,
+                                  .present = &all,
+                                  .data = "\0\1\0\0\0",
+                                  .len = 5,
+                                  .ends = true};
+    story_event(s, TRANSACTION_WITHIN, &map);
+    story_event(s, TRANSACTION_WITHIN, &ev);
+}
+
+static void story_end(struct story *s, bool prepared)
+{
+    struct event ev = {.kind = EVENT_XID, .next = 100, .prepared = prepared};
+    story_event(s, TRANSACTION_ENDS, &ev);
+}
+
+static void story_expect(struct story *s, const char *text)
+{
+    assert_string_equal(s->text, text);
+    memset(s->text, 0, sizeof s->text);
+    s->len = s->rows = 0;
+}
+
+static struct story story_begin(struct story *s)
+{
+    static const struct db_tables tables = {.list = mixed, .count = 2};
+    static const struct statement_world world = {"w", "s", &tables};
+    static const struct db_binlog_pos from = {.file = "log.000001", .pos = 4};
+    return (struct story){.d = decode_new(&world, &from, false, tell, s)};
+}
+
+/* A ROLLBACK undoes the changes of a carried table, and none of a MEMORY table. */
+static void test_rolled_back(void **state)
+{
+    (void)state;
+    struct story s = story_begin(&s);
+    static const char *const ends[] = {"COMMIT", "ROLLBACK"}, *const told[] = {"MMC|", "MM|"};
+    for (size_t i = 0; i < 2; i++) {
+        story_say(&s, TRANSACTION_BEGINS, "BEGIN");
+        story_row(&s, "m");
+        story_row(&s, "c");
+        story_row(&s, "m");
+        story_say(&s, TRANSACTION_ENDS, ends[i]);
+        story_expect(&s, told[i]);
+    }
+    story_say(&s, TRANSACTION_SINGLE, "TRUNCATE c");
+    story_expect(&s, "t|");
+    story_say(&s, TRANSACTION_BEGINS, "BEGIN");
+    story_row(&s, "c");
+    within.group.cut = true;
+    story_say(&s, TRANSACTION_BEGINS, "BEGIN");
+    within.group.cut = false;
+    story_end(&s, false);
+    story_expect(&s, "x|");
+    decode_free(s.d);
+}
+
+/* A ROLLBACK TO undoes the changes after its savepoint. If that is not certain, there is a gap of
+ * the carried tables that the transaction changed. */
+static void test_savepoints(void **state)
+{
+    (void)state;
+    struct story s = story_begin(&s);
+    static const struct {
+        const char *points[3], *back, *end, *told;
+    } cases[] = {
+        {{"SAVEPOINT `s`"}, "ROLLBACK TO `s`", "COMMIT", "MMC|"},
+        {{"SAVEPOINT `s`", "SAVEPOINT `t`"}, "ROLLBACK TO `S`", "COMMIT", "MMC|"},
+        {{"SAVEPOINT `s`"}, "ROLLBACK TO `s`", "ROLLBACK", "MM|"},
+        {{"SAVEPOINT `s`"}, "RELEASE SAVEPOINT `s`", "COMMIT", "MMCC|"},
+        {{NULL}, "ROLLBACK TO `s`", "COMMIT", "MMg|"},
+        {{NULL}, "ROLLBACK TO `s`", "ROLLBACK", "MM|"},
+        {{"SAVEPOINT `s`", "SAVEPOINT `s`"}, "ROLLBACK TO `s`", "COMMIT", "MMg|"},
+        {{"SAVEPOINT `\xc3\xa9`"}, "ROLLBACK TO `\xc3\xa9`", "COMMIT", "MMg|"},
+        {{"SAVEPOINT `s`", "SAVEPOINT `\xc3\xa9`"}, "ROLLBACK TO `s`", "COMMIT", "MMg|"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        story_say(&s, TRANSACTION_BEGINS, "BEGIN");
+        story_row(&s, "m");
+        story_row(&s, "c");
+        for (size_t k = 0; cases[i].points[k]; k++)
+            story_say(&s, TRANSACTION_WITHIN, cases[i].points[k]);
+        story_row(&s, "c");
+        story_say(&s, TRANSACTION_WITHIN, cases[i].back);
+        story_row(&s, "m");
+        story_say(&s, TRANSACTION_ENDS, cases[i].end);
+        story_expect(&s, cases[i].told);
+    }
+    story_say(&s, TRANSACTION_BEGINS, "BEGIN"); /* nothing of c is in doubt */
+    story_row(&s, "m");
+    story_say(&s, TRANSACTION_WITHIN, "ROLLBACK TO `s`");
+    story_row(&s, "c");
+    story_say(&s, TRANSACTION_ENDS, "COMMIT");
+    story_expect(&s, "MC|");
+    decode_free(s.d);
+}
+
+static void story_prepare(struct story *s, const char *xid, const char *table)
+{
+    char sql[64];
+    snprintf(sql, sizeof sql, "XA START %s", xid);
+    story_say(s, TRANSACTION_BEGINS, sql);
+    if (table)
+        story_row(s, table);
+    snprintf(sql, sizeof sql, "XA END %s", xid);
+    story_say(s, TRANSACTION_WITHIN, sql);
+    story_end(s, true);
+}
+
+/* Changes of a carried table happen at the XA COMMIT, which does not show them: a gap of the
+ * carried tables. An XA transaction without such changes is no gap. */
+static void test_xa(void **state)
+{
+    (void)state;
+    struct story s = story_begin(&s);
+    static const char x[] = "X'78',X'',1", y[] = "X'79',X'',1";
+    story_prepare(&s, x, "c");
+    story_expect(&s, "|");
+    story_say(&s, TRANSACTION_SINGLE, "XA ROLLBACK X'78',X'',1");
+    story_expect(&s, "|");
+    story_prepare(&s, x, "c");
+    story_prepare(&s, y, "m");
+    story_expect(&s, "|M|");
+    story_say(&s, TRANSACTION_SINGLE, "XA COMMIT X'79',X'',1");
+    story_expect(&s, "|");
+    story_say(&s, TRANSACTION_SINGLE, "XA COMMIT X'78',X'',1");
+    story_expect(&s, "g|");
+    story_prepare(&s, x, NULL); /* MariaDB logs the rows of a MEMORY table before it */
+    story_prepare(&s, x, "c");  /* after the end of the other one was not read */
+    story_say(&s, TRANSACTION_SINGLE, "XA COMMIT X'78',X'',1");
+    story_expect(&s, "||g|");
+    story_say(&s, TRANSACTION_SINGLE, "XA COMMIT X'7a',X'',1"); /* prepared before reading began */
+    story_expect(&s, "g|");
+    decode_rows(s.d, false);
+    story_prepare(&s, y, "c"); /* its rows were not read */
+    decode_rows(s.d, true);
+    story_say(&s, TRANSACTION_SINGLE, "XA COMMIT X'79',X'',1");
+    story_expect(&s, "|g|");
+    story_say(&s, TRANSACTION_BEGINS, "XA START X'78',X'',1"); /* MySQL's XA COMMIT … ONE PHASE */
+    story_row(&s, "c");
+    story_end(&s, false);
+    story_expect(&s, "C|");
+    decode_free(s.d);
+}
+
+/* Too many changes to hold back are passed on. If they are undone, there is a gap. */
+static void test_too_many_to_hold(void **state)
+{
+    (void)state;
+    struct story s = story_begin(&s);
+    static const char *const ends[] = {"COMMIT", "ROLLBACK"};
+    const size_t many = 1500000;
+    for (size_t i = 0; i < 2; i++) {
+        story_say(&s, TRANSACTION_BEGINS, "BEGIN");
+        for (size_t k = 0; k < many; k++)
+            story_row(&s, "c");
+        assert_int_equal(s.rows, many); /* none is held */
+        s.len = 0;
+        memset(s.text, 0, sizeof s.text);
+        story_say(&s, TRANSACTION_ENDS, ends[i]);
+        story_expect(&s, i ? "g|" : "|");
+    }
+    story_say(&s, TRANSACTION_BEGINS, "BEGIN"); /* the next transaction is held again */
+    story_row(&s, "c");
+    story_say(&s, TRANSACTION_ENDS, "ROLLBACK");
+    story_expect(&s, "|");
+    decode_free(s.d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +531,10 @@ int main(void)
         cmocka_unit_test(test_comment_of_a_restart),
         cmocka_unit_test(test_other_letters),
         cmocka_unit_test(test_unreadable),
+        cmocka_unit_test(test_rolled_back),
+        cmocka_unit_test(test_savepoints),
+        cmocka_unit_test(test_xa),
+        cmocka_unit_test(test_too_many_to_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

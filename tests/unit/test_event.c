@@ -686,6 +686,26 @@ static void test_kinds(void **state)
         }
 }
 
+/* MySQL logs an XA COMMIT … ONE PHASE as an XA PREPARE with a flag. */
+static void test_prepared(void **state)
+{
+    (void)state;
+    struct event_format f = event_format_first(false);
+    struct event ev;
+    char *copy;
+    for (char one_phase = 0; one_phase <= 1; one_phase++) {
+        struct buf b = begin_event(38, 0);
+        buf_addc(&b, one_phase);
+        buf_add(&b, "\1\0\0\0\1\0\0\0\0\0\0\0x", 13);
+        end_event(&b, false);
+        assert_int_equal(read_copy(&f, b.p, b.len, &ev, &copy), 0);
+        assert_int_equal(ev.kind, EVENT_XID);
+        assert_int_equal(ev.prepared, !one_phase);
+        free(copy);
+        buf_free(&b);
+    }
+}
+
 /* A format description that has shorter fixed parts than are read. */
 static void test_short_post(void **state)
 {
@@ -856,8 +876,9 @@ int main(void)
         cmocka_unit_test(test_rows),          cmocka_unit_test(test_dummy),
         cmocka_unit_test(test_packed_rows),   cmocka_unit_test(test_packed_query),
         cmocka_unit_test(test_packed_badly),  cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_short_post),    cmocka_unit_test(test_checksum),
-        cmocka_unit_test(test_captured),      cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_prepared),      cmocka_unit_test(test_short_post),
+        cmocka_unit_test(test_checksum),      cmocka_unit_test(test_captured),
+        cmocka_unit_test(test_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,6 +63,36 @@ static void test_groups(void **state)
     expect(STATEMENT_NONE, "world", "XA PREPARE X'',X'',1");
 }
 
+/* What a statement of a transaction decides on, and the hash of what it names. */
+static void test_edges(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sql;
+        enum statement_edge edge;
+    } cases[] = {
+        {"COMMIT", STATEMENT_NO_EDGE},
+        {"ROLLBACK", STATEMENT_ROLLBACK},
+        {"SAVEPOINT `s`", STATEMENT_SAVEPOINT},
+        {"ROLLBACK TO `s`", STATEMENT_ROLLBACK_TO},
+        {"RELEASE SAVEPOINT `s`", STATEMENT_NO_EDGE},
+        {"XA START X'78',X'',1", STATEMENT_NO_EDGE},
+        {"XA END X'78',X'',1", STATEMENT_XA_END},
+        {"XA COMMIT X'78',X'',1", STATEMENT_XA_COMMIT},
+        {"XA ROLLBACK X'78',X'',1", STATEMENT_XA_ROLLBACK},
+        {"XA", STATEMENT_NO_EDGE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(judged("world", cases[i].sql).edge, cases[i].edge);
+    uint64_t a = judged("world", "SAVEPOINT `s`").name;
+    assert_true(a != 0 && a == judged("world", "ROLLBACK TO `S`").name);
+    assert_true(a != judged("world", "ROLLBACK TO `t`").name);
+    assert_true(judged("world", "SAVEPOINT `\xc3\xa9`").name == 0);
+    uint64_t x = judged("world", "XA END X'78',X'',1").name;
+    assert_true(x != 0 && x == judged("world", "XA COMMIT X'78',X'',1").name);
+    assert_true(x != judged("world", "XA COMMIT X'78',X'',2").name);
+}
+
 /* A drill's tables have the names of the world's, and may draw from its sequences. */
 static void test_tables_elsewhere(void **state)
 {
@@ -915,6 +945,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_edges),
         cmocka_unit_test(test_tables_elsewhere),
         cmocka_unit_test(test_deeds),
         cmocka_unit_test(test_scopes),

@@ -114,3 +114,11 @@ def purge(server):
     newest = server.sql("SHOW BINARY LOGS")[-1][0]
     wait_for(lambda: server.sql(f"PURGE BINARY LOGS TO '{newest}'", "SHOW BINARY LOGS")[0][0] == newest,
              "the end of the old logs")
+
+
+def clock(server):
+    """Returns the server's current second after it has ended, so that later changes have another one."""
+    now = server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')")
+    wait_for(lambda: server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(),'%Y-%m-%dT%H:%i:%sZ')") != now,
+             "the next second")
+    return now
