@@ -46,8 +46,10 @@ enum change_kind {
     CHANGE_MARKER, /* the sentinel's row was written: tuple (only on request) */
     /* rows of an unknown table, or such a table may now be part of the world */
     CHANGE_UNKNOWN_TABLE,
-    CHANGE_EXISTS,  /* CREATE TABLE IF NOT EXISTS: the table existed, or is new */
-    CHANGE_DEFINED, /* a definition changed, but no row, column or primary key: deed, sql, at */
+    CHANGE_EXISTS, /* CREATE TABLE IF NOT EXISTS: the table existed, or is new */
+    /* a definition changed, but no row, column or primary key: deed, sql, at; scope: with an ENGINE
+     * clause, or from segments */
+    CHANGE_DEFINED,
     CHANGE_CREATED, /* the table scope->tables[0] is new and empty: scope, create, why, at */
     /* table: at least one of its rows changed in a form that cannot be read; follows the gap that
      * reports it */

@@ -466,15 +466,22 @@ static int give_arrival(struct decode *d, const struct event *ev)
 }
 
 /* Reports a definition. A new key or another option changes no row, but earlier rows may not fit
- * it. */
-static int give_definition(struct decode *d, const struct event *ev)
+ * it. `engine`: the table, if the statement has an ENGINE clause. */
+static int give_definition(struct decode *d, const struct event *ev, const struct db_table *engine)
 {
+    struct statement_scope scope = {
+        .count = 1, .tables = {{.table = engine, .deed = SCOPE_ALTERED}}, .engine = true};
     struct statement_summary deed;
-    if (!statement_summary(d->world, ev->query.schema, ev->query.sql, ev->query.len, &deed))
+    bool known = statement_summary(d->world, ev->query.schema, ev->query.sql, ev->query.len, &deed);
+    if (!known && !engine)
         return 0;
-    return decode_give(
-        d, CHANGE_DEFINED,
-        &(struct change){.deed = &deed, .sql = ev->query.sql, .sql_len = ev->query.len});
+    if (engine)
+        snprintf(scope.tables[0].name, sizeof scope.tables[0].name, "%s", engine->name);
+    return decode_give(d, CHANGE_DEFINED,
+                       &(struct change){.deed = known ? &deed : NULL,
+                                        .scope = engine ? &scope : NULL,
+                                        .sql = ev->query.sql,
+                                        .sql_len = ev->query.len});
 }
 
 /* Judges a statement with the comment of a restart where no restart was read. Then it is a
@@ -525,7 +532,9 @@ static int take_query(struct decode *d, const struct event *ev)
     case STATEMENT_ARRIVAL:
         return give_arrival(d, ev);
     case STATEMENT_NONE:
-        return give_definition(d, ev);
+        return give_definition(
+            d, ev,
+            st.table && !db_sentinel_own(d->world->sentinel, st.table->name) ? st.table : NULL);
     case STATEMENT_BEGIN:
     case STATEMENT_END:
         break;

@@ -301,18 +301,18 @@ static bool statement_concerns(const struct statement_world *world, const char *
     return drops || names_a_table(world, sql, len);
 }
 
-/* Returns true for ALTER TABLE of a listed table. */
-static bool alters_listed(const struct statement_world *world, const char *from, const char *sql,
-                          size_t len)
+/* Returns the table of an ALTER TABLE if it is listed, else NULL. */
+static const struct db_table *alters_listed(const struct statement_world *world, const char *from,
+                                            const char *sql, size_t len)
 {
     struct words w = {.s = sql, .end = sql + len, .through = true}, name;
     const struct db_table *t;
     if (!words_next(&w) || !words_is(&w, "ALTER"))
-        return false;
+        return NULL;
     do
         name = w;
     while (words_next_any(&w, "ONLINE TABLE IF EXISTS"));
-    return statement_read_table(world, &name, from, &t) && t;
+    return statement_read_table(world, &name, from, &t) ? t : NULL;
 }
 
 /* Returns whether a statement may add tables to the world. RENAME and ALTER TABLE move tables
@@ -483,6 +483,8 @@ static void judge_names(const struct statement_world *world, const char *from, c
         out->kind = STATEMENT_CHANGE;
     else if (!elsewhere && brings_tables(world, from, sql, len))
         out->kind = STATEMENT_ARRIVAL;
+    else if (!elsewhere && statement_sets_engine(sql, len))
+        out->table = alters_listed(world, from, sql, len);
 }
 
 /* Judges another reading of the text. If the two readings differ, the statement is a change. */

@@ -52,6 +52,8 @@ struct statement_mark {
 
 struct statement {
     enum statement_kind kind;
+    /* NONE: the table of an ALTER TABLE with an ENGINE clause, else NULL. It may have had another
+     * engine before. */
     const struct db_table *table;
     bool truncates; /* EMPTIED: by TRUNCATE; a DELETE may be of some rows only */
     struct statement_mark mark;

@@ -110,6 +110,17 @@ static bool only_tends(struct words w)
     return words_any(&w, "TABLE TABLES");
 }
 
+bool statement_sets_engine(const char *sql, size_t len)
+{
+    struct words w = {.s = sql, .end = sql + len, .through = true};
+    bool found = false;
+    if (!words_next_any(&w, "ALTER"))
+        return false;
+    while (!found && words_next(&w))
+        found = words_is(&w, "ENGINE");
+    return found;
+}
+
 bool statement_changes_nothing(const char *sql, size_t len)
 {
     struct words w = {.s = sql, .end = sql + len, .through = true};

@@ -70,6 +70,7 @@ static bool read_clauses(const struct statement_world *world, struct words *w, c
     while (words_next(w)) {
         if (words_any(w, "TABLE EXCHANGE SELECT"))
             return false;
+        out->engine |= words_is(w, "ENGINE");
         struct words ahead = *w;
         if (!words_is(w, "RENAME") || words_next_any(&ahead, "COLUMN INDEX KEY"))
             continue;
@@ -100,7 +101,9 @@ static bool read_create(const struct statement_world *world, struct words *w, co
     skip_ahead(w, "OR REPLACE");
     if (!words_next_any(w, "TABLE"))
         return false;
+    struct words name = *w;
     skip_ahead(w, "IF NOT EXISTS");
+    out->may_exist = w->s != name.s;
     if (!take_name(world, w, from, SCOPE_CREATED, out))
         return false;
     while (words_next(w))

@@ -14,12 +14,15 @@ struct statement_scope {
         const struct db_table *table; /* NULL: not in the list of the world's tables */
         enum scope_deed {
             SCOPE_ALTERED,
-            /* exists now and is empty; with IF NOT EXISTS it may have existed before */
-            SCOPE_CREATED,
+            SCOPE_CREATED, /* exists now and is empty */
             SCOPE_DROPPED, /* or renamed */
             SCOPE_ARRIVED, /* a table of another name now has this name, with its rows */
         } deed;
     } tables[STATEMENT_SCOPE_TABLES];
+    bool may_exist; /* CREATED: by CREATE TABLE IF NOT EXISTS; it may have existed, with rows */
+    /* ALTERED: with an ENGINE clause; it may have had another engine before, with rows that no
+     * change shows. A follower sets it for CREATED as well, if the table was not in the world. */
+    bool engine;
 };
 /* Finds the scope of ALTER, CREATE, DROP and RENAME TABLE. Returns false if it is not certain, or
  * if the sentinel or shadow tables are involved. */

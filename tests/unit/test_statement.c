@@ -174,8 +174,9 @@ static void expect_scope(const char *want, const char *from, const char *sql)
         buf_adds(&b, "?");
     else
         for (size_t i = 0; i < s.count; i++)
-            buf_printf(&b, "%s%s %s%s", i ? ", " : "", deeds[s.tables[i].deed], s.tables[i].name,
-                       s.tables[i].table ? "" : "*");
+            buf_printf(&b, "%s%s %s%s%s%s", i ? ", " : "", deeds[s.tables[i].deed],
+                       s.tables[i].name, s.tables[i].table ? "" : "*",
+                       s.may_exist ? ", may exist" : "", s.engine ? ", engine" : "");
     assert_string_equal(b.p, want);
     buf_free(&b);
 }
@@ -198,7 +199,10 @@ static void test_scopes(void **state)
     expect_scope("dropped planets, arrived x*, dropped a`b c, arrived planets", "world",
                  "RENAME TABLE planets WAIT 5 TO x, `a``b c` TO planets");
     expect_scope("created fresh*", "world", "CREATE TABLE fresh (a INT, b INT DEFAULT 'x')");
-    expect_scope("created fresh*", "world", "CREATE TABLE IF NOT EXISTS fresh LIKE planets");
+    expect_scope("created fresh*, may exist", "world",
+                 "CREATE TABLE IF NOT EXISTS fresh LIKE planets");
+    expect_scope("altered planets, engine", "world", "ALTER TABLE planets ADD x INT, engine=HEAP");
+    expect_scope("altered planets", "world", "ALTER TABLE planets COMMENT 'ENGINE=MEMORY'");
     expect_scope("created planets", "world", "CREATE OR REPLACE TABLE planets (a INT)");
     expect_scope("created fresh*", "world", "CREATE TABLE fresh (a INT) START TRANSACTION");
     expect_scope("altered /*!a*", "world", "ALTER TABLE `/*!a` AUTO_INCREMENT=7");
@@ -239,6 +243,31 @@ static void test_scopes(void **state)
         expect_scope("?", "world", doubtful[i]);
     expect_scope("?", "other", "DROP TABLE planets");
     expect_scope("?", "WORLD", "DROP TABLE planets");
+}
+
+/* The table of an ALTER TABLE that changes nothing but may have changed the engine. */
+static void test_engines(void **state)
+{
+    (void)state;
+    static const char *const with[] = {
+        "ALTER TABLE planets ENGINE=MEMORY",
+        "alter table `world`.planets comment '`/*', engine heap",
+        "ALTER /*!50000 TABLE */ planets /*!50000 ENGINE=MEMORY */",
+    };
+    static const char *const without[] = {
+        "ALTER TABLE planets COMMENT 'ENGINE=MEMORY'",
+        "ALTER TABLE other.planets ENGINE=MEMORY",
+        "CREATE INDEX engine ON planets (a)",
+    };
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
+        expect(STATEMENT_NONE, "world", with[i]);
+        assert_ptr_equal(judged("world", with[i]).table, &list[1]);
+    }
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
+        expect(STATEMENT_NONE, "world", without[i]);
+        assert_null(judged("world", without[i]).table);
+    }
+    expect(STATEMENT_ARRIVAL, "world", "ALTER TABLE fresh ENGINE=MEMORY");
 }
 
 static void test_emptied(void **state)
@@ -949,6 +978,7 @@ int main(void)
         cmocka_unit_test(test_tables_elsewhere),
         cmocka_unit_test(test_deeds),
         cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_engines),
         cmocka_unit_test(test_emptied),
         cmocka_unit_test(test_changes),
         cmocka_unit_test(test_comments_hide_nothing),
