@@ -364,6 +364,8 @@ static struct loss loss_known(const struct action_context *a, const struct resto
     last.ms -= res->server.ahead_ms;
     if (res->journal.used && last.ms > covered.ms && last.ms <= now.ms)
         covered = last;
+    if (res->journal.older)
+        covered = (wall_t){0};
     return loss_of(
         &(struct loss_facts){.nothing = res->journal.used && !res->journal.gap[0] && !cut,
                              .covered = covered,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 
 #include "base/clock.h"
@@ -65,8 +66,10 @@ struct follower {
     /* the transaction contains rows of unknown tables, or adds such tables to the world */
     bool unknown_tables;
     struct names created;   /* unknown tables that it created empty */
+    bool may_exist;         /* by CREATE TABLE IF NOT EXISTS, perhaps with another engine */
     bool unknown_rows;      /* it also changed such tables in other ways */
     struct names fresh;     /* tables followed since their creation */
+    struct names unsure;    /* those of them that may have existed, or had another engine */
     struct names arrived;   /* tables that arrived without a logged creation, already reported */
     struct names newcomers; /* listed tables whose creation was not read yet */
     /* position up to which their creation must be read; otherwise they arrived in another way */
@@ -752,10 +755,13 @@ static int definition_of(struct follower *f, const char *name, char **out)
 }
 
 /* Stores the table's definition and, from here on, its changes, so that the table can be
- * restored before a dump contains it. */
-static int put_created(struct follower *f, const char *name, const struct change *c)
+ * restored before a dump contains it. `may_exist` and `engine` as in struct statement_scope: earlier
+ * segments may have the creation of a table that may exist. */
+static int put_created(struct follower *f, const char *name, bool may_exist, bool engine,
+                       const struct change *c)
 {
-    struct statement_scope scope = {.count = 1, .tables = {{.deed = SCOPE_CREATED}}};
+    struct statement_scope scope = {
+        .count = 1, .tables = {{.deed = SCOPE_CREATED}}, .may_exist = may_exist, .engine = engine};
     SCOPED(xfree) char *create = NULL;
     if (definition_of(f, name, &create) < 0)
         return -1;
@@ -766,18 +772,53 @@ static int put_created(struct follower *f, const char *name, const struct change
     made.create = create;
     names_drop(&f->newcomers, name);
     names_drop(&f->fresh, name);
+    names_drop(&f->unsure, name);
     names_add(&f->fresh, name);
+    if (may_exist || engine)
+        names_add(&f->unsure, name);
     return follow_put(f, &made);
 }
 
+/* Returns whether a restore certainly has the rows that a table had before an ALTER TABLE with an
+ * ENGINE clause, which may have made it a MEMORY table. What earlier followers read is not known
+ * here. */
+static bool has_rows(const struct follower *f, const char *name)
+{
+    SCOPED(catalog_free) struct catalog dumps = {0};
+    catalog_load(f->a->dump_dirfd, f->a->cfg->name, &dumps, NULL);
+    const struct catalog_entry *newest = catalog_newest(&dumps, 0);
+    const struct manifest_table *dumped = newest ? manifest_table(&newest->m, name) : NULL;
+    if (dumped) /* segments have the changes of other engines only from then on */
+        return !f->keep || strcasecmp(dumped->engine, "MEMORY") == 0;
+    return names_has(&f->fresh, name) && !names_has(&f->unsure, name);
+}
+
+/* Reports a table that is new in the world with rows that the journal does not have. */
+static void say_arrived(struct follower *f, const char *name, const struct change *c)
+{
+    struct statement_scope scope = {.count = 1, .tables = {{.deed = SCOPE_ARRIVED}}};
+    struct change gap = *c;
+    char text[400];
+    snprintf(scope.tables[0].name, sizeof scope.tables[0].name, "%s", name);
+    line_set(text, sizeof text, "table %s may have become a MEMORY table with rows", name);
+    gap.scope = &scope;
+    gap.deed = NULL;
+    say_gap(f, text, &gap);
+}
+
 /* Stores the new definition of a table that no dump contains, so that its rows can be restored
- * without this server. */
+ * without this server. A replay judges the definition of a table that may have become a MEMORY
+ * table. */
 static int take_defined(struct follower *f, const struct change *c)
 {
     const struct statement_summary *d = c->deed;
     struct change defined = *c;
     SCOPED(xfree) char *create = NULL;
-    const char *name = d && d->count == 1 ? d->tables[0]->name : "";
+    const char *name = c->scope             ? c->scope->tables[0].name
+                       : d && d->count == 1 ? d->tables[0]->name
+                                            : "";
+    if (c->scope && !has_rows(f, name))
+        say_arrived(f, name, c);
     if (names_has(&f->fresh, name) && !follow_dumped(f, name) &&
         definition_of(f, name, &create) < 0)
         return -1;
@@ -786,13 +827,14 @@ static int take_defined(struct follower *f, const struct change *c)
 }
 
 /* Takes a creation. If the newest dump contains the table, it was dropped before or is being
- * replaced, which is a gap. */
+ * replaced, which is a gap. The engine of a table that is not listed yet is not known. */
 static int follow_take_created(struct follower *f, const struct change *c)
 {
+    const struct scope_table *t = &c->scope->tables[0];
     f->list_again = true;
-    if (follow_dumped(f, c->scope->tables[0].name))
+    if (follow_dumped(f, t->name))
         say_gap(f, c->why, c);
-    return put_created(f, c->scope->tables[0].name, c);
+    return put_created(f, t->name, false, !t->table || c->scope->may_exist, c);
 }
 
 /* Returns whether dropped tables are a gap. A dropped table that no dump contains is not. A dump
@@ -803,6 +845,7 @@ static bool is_missed(struct follower *f, const struct change *c)
     for (size_t i = 0; c->scope && i < c->scope->count; i++) {
         const struct scope_table *t = &c->scope->tables[i];
         names_drop(&f->fresh, t->name);
+        names_drop(&f->unsure, t->name);
         if (t->deed == SCOPE_DROPPED)
             names_add(&f->gone, t->name);
         missed |= t->deed != SCOPE_DROPPED || follow_dumped(f, t->name);
@@ -846,7 +889,7 @@ static int take_newcomers(struct follower *f, const struct change *c)
     int rc = 0;
     for (size_t i = 0; rc == 0 && !f->unknown_rows && i < f->created.count; i++)
         if (names_has(&f->newcomers, f->created.list[i]))
-            rc = put_created(f, f->created.list[i], c);
+            rc = put_created(f, f->created.list[i], false, f->may_exist, c);
     for (size_t i = 0; i < f->arrived.count; i++)
         names_drop(&f->newcomers, f->arrived.list[i]);
     bool all_read = !f->newcomers_by.file[0] || db_binlog_pos_compare(&here, &f->newcomers_by) >= 0;
@@ -873,7 +916,7 @@ static int follow_end_group(struct follower *f, const struct change *c)
     int rc = f->newcomers.count ? take_newcomers(f, c) : 0;
     names_free(&f->created);
     names_free(&f->arrived);
-    f->unknown_rows = false;
+    f->unknown_rows = f->may_exist = false;
     return rc;
 }
 
@@ -885,6 +928,7 @@ static void take_unknown(struct follower *f, const struct change *c)
         names_add(&f->created, c->scope->tables[0].name);
     else
         f->unknown_rows = true;
+    f->may_exist |= created && c->scope->may_exist;
 }
 
 /* Takes a CREATE TABLE IF NOT EXISTS. The table existed before the statement if it was listed
@@ -896,7 +940,7 @@ static int follow_take_existing(struct follower *f, const struct change *c)
     bool listed = f->listed.file[0] && db_binlog_pos_compare(&here, &f->listed) >= 0;
     if (listed || names_has(&f->fresh, name) || follow_dumped(f, name))
         return 0;
-    return put_created(f, name, c);
+    return put_created(f, name, true, false, c);
 }
 
 static void count_change(struct follower *f, const struct change *c)
@@ -1160,7 +1204,9 @@ int follow_worker(int fd, void *arg)
     names_free(&f.created);
     names_free(&f.arrived);
     names_free(&f.fresh);
+    names_free(&f.unsure);
     names_free(&f.newcomers);
+    names_free(&f.gone);
     names_free(&f.dropped);
     decode_free(f.decode);
     db_tables_free(&f.tables);

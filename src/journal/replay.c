@@ -521,15 +521,25 @@ static bool is_fresh(const struct run *r, const char *name)
     return r->fresh && r->s->m && !manifest_table(r->s->m, name);
 }
 
+/* Returns whether the dump has the table, or its creation, or its gap, was read. */
+static bool is_known(const struct run *r, const char *name)
+{
+    return (r->s->m && manifest_table(r->s->m, name)) || replay_table(r->out, name);
+}
+
+/* Takes a creation. A follower also stores the CREATE TABLE IF NOT EXISTS of a table whose creation an
+ * earlier follower stored. */
 static void replay_take_created(struct run *r, const struct change *c)
 {
     const char *name = c->scope->tables[0].name;
+    if (c->scope->may_exist && is_known(r, name))
+        return;
     if (!is_fresh(r, name)) {
         replay_take_gap(r, c);
         return;
     }
     delta_waiting(r, delta_drain);
-    replay_table_open(r->out, name, c->create, c->at);
+    replay_table_open(r->out, name, c->create, c->scope->may_exist || c->scope->engine, c->at);
 }
 
 /* Meets a table in the log. A new table may have no rows yet. */
@@ -549,7 +559,34 @@ static void replay_take_existing(struct run *r, const struct change *c)
     if (!is_fresh(r, name))
         meet_table(r, c->table);
     else if (!own)
-        replay_table_open(r->out, name, NULL, c->at);
+        replay_table_open(r->out, name, NULL, true, c->at);
+}
+
+/* Returns whether the journal has the rows that a table had before an ALTER TABLE with an ENGINE
+ * clause, which may have made it a MEMORY table. Segments have no changes of other engines. */
+static bool has_rows_before(const struct run *r, const char *name)
+{
+    const struct manifest_table *dumped = manifest_table(r->s->m, name);
+    const struct replay_table *own = replay_table(r->out, name);
+    if (dumped)
+        return strcasecmp(dumped->engine, "MEMORY") == 0 || !r->begun;
+    return own && !own->unsure;
+}
+
+static void replay_take_defined(struct run *r, const struct change *c)
+{
+    const char *name = c->scope ? c->scope->tables[0].name : "";
+    if (c->create)
+        replay_table_define(r->out, name, c->create);
+    if (!c->scope || !c->scope->engine || !r->s->m || replay_unwanted(r, name) ||
+        has_rows_before(r, name))
+        return;
+    char why[sizeof r->out->gap];
+    struct change gap = *c;
+    line_set(why, sizeof why,
+             "table %s may have had another engine, with rows that are not in the journal", name);
+    gap.why = why;
+    replay_take_gap(r, &gap);
 }
 
 static int replay_take(void *arg, const struct change *c)
@@ -604,8 +641,8 @@ static int replay_take(void *arg, const struct change *c)
         break;
     case CHANGE_DEFINED:
         note_statement(r, c);
-        if (c->create && r->phase == PHASE_WORLD && !r->group.rejected)
-            replay_table_define(r->out, c->scope->tables[0].name, c->create);
+        if (r->phase == PHASE_WORLD && !r->group.rejected)
+            replay_take_defined(r, c);
         break;
     case CHANGE_GAP:
         note_statement(r, c);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/line.h"
 #include "binlog/statement_scope.h"
@@ -46,18 +47,33 @@ static void forget_table(struct replay *r, struct replay_table *t)
     *t = r->tables[--r->table_count];
 }
 
+void replay_table_forget(struct replay *r, const char *name)
+{
+    struct replay_table *t = replay_table(r, name);
+    if (t)
+        forget_table(r, t);
+}
+
 /* Closes a table. Only the first reason and its time are kept. If the table is new, everything
- * since its creation is lost. */
-void replay_table_close(struct replay *r, const struct manifest *m, const char *name,
-                        const char *why, wall_t at)
+ * since its creation is lost; if that is not known, its rows may be of any age. */
+static struct replay_table *close_table(struct replay *r, const struct manifest *m,
+                                        const char *name, const char *why, wall_t at)
 {
     struct replay_table *t = replay_tables_find_or_add(r, m, name);
     if (t->closed)
-        return;
+        return t;
     replay_tables_clear(t);
     t->closed = true;
+    t->older = t->fresh && !t->at.ms;
     t->at = t->at.ms ? t->at : at;
     line_set(t->why, sizeof t->why, "%s", why);
+    return t;
+}
+
+void replay_table_close(struct replay *r, const struct manifest *m, const char *name,
+                        const char *why, wall_t at)
+{
+    close_table(r, m, name, why, at);
 }
 
 void replay_give_up(struct replay *r, struct replay_table *t, const char *why)
@@ -65,11 +81,13 @@ void replay_give_up(struct replay *r, struct replay_table *t, const char *why)
     replay_table_close(r, NULL, t->name, why, t->at);
 }
 
-void replay_table_open(struct replay *r, const char *name, const char *create, wall_t at)
+void replay_table_open(struct replay *r, const char *name, const char *create, bool unsure,
+                       wall_t at)
 {
     struct replay_table *t = replay_tables_find_or_add(r, NULL, name);
     replay_tables_clear(t);
-    t->closed = false;
+    t->unsure = unsure;
+    t->closed = t->older = t->engine = false;
     t->at = at;
     t->left = 0;
     t->create = create ? xstrdup(create) : NULL;
@@ -111,20 +129,34 @@ bool replay_scope_fits(const struct replay *r, const struct manifest *m,
     return m != NULL;
 }
 
+/* Returns whether the dump has the table with another engine, whose changes segments do not have. */
+static bool other_engine(const struct manifest *m, const char *name)
+{
+    const struct manifest_table *dumped = manifest_table(m, name);
+    return dumped && strcasecmp(dumped->engine, "MEMORY") != 0;
+}
+
 static void take_deed(struct replay *r, const struct manifest *m, const struct scope_table *s,
                       const struct change *gap)
 {
     struct replay_table *t = replay_table(r, s->name);
-    bool fresh = !manifest_table(m, s->name);
+    bool fresh = !manifest_table(m, s->name), engine = gap->scope->engine;
+    if (engine && t && t->unsure && !t->closed) {
+        forget_table(r, t);
+        t = NULL;
+    }
     if (fresh && s->deed == SCOPE_CREATED) {
-        replay_table_open(r, s->name, NULL, gap->at);
+        replay_table_open(r, s->name, NULL, gap->scope->may_exist, gap->at);
     } else if (fresh && s->deed == SCOPE_DROPPED) {
         if (t)
             forget_table(r, t);
     } else if (s->deed == SCOPE_ALTERED && still_empty(t)) {
         replay_tables_clear(t);
+        t->unsure |= engine;
     } else {
-        replay_table_close(r, m, s->name, gap->why, gap->at);
+        t = close_table(r, m, s->name, gap->why, gap->at);
+        t->engine |= engine;
+        t->older |= (engine || s->deed == SCOPE_ARRIVED) && other_engine(m, s->name);
     }
 }
 
@@ -174,6 +206,7 @@ void replay_finish(struct replay *r, const struct manifest *m, const struct db_t
             continue;
         if (!from_start && (r->gap_at.ms == 0 || t->at.ms < r->gap_at.ms))
             r->gap_at = t->at;
+        r->older |= t->older;
         if (++closed > NAMED)
             continue;
         buf_adds(&b, closed > 1 ? "; " : "");

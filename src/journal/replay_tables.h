@@ -22,8 +22,12 @@ void replay_scope(struct replay *r, const struct manifest *m, const struct chang
 /* Ends the changes of a table. */
 void replay_table_close(struct replay *r, const struct manifest *m, const char *name,
                         const char *why, wall_t at);
-/* Records that a table that is not in the dump was created, empty; `create` NULL: not known. */
-void replay_table_open(struct replay *r, const char *name, const char *create, wall_t at);
+/* Records that a table that is not in the dump was created, empty; `create` NULL: not known.
+ * `unsure` as in struct replay_table. */
+void replay_table_open(struct replay *r, const char *name, const char *create, bool unsure,
+                       wall_t at);
+/* Forgets what is known of a table, with its changes. Does nothing for other tables. */
+void replay_table_forget(struct replay *r, const char *name);
 /* Records that such a table has this CREATE TABLE from here on, with its rows. Does nothing for
  * other tables. */
 void replay_table_define(struct replay *r, const char *name, const char *create);

@@ -187,6 +187,10 @@ json_t *segment_tables_json(const struct change *c)
         json_object_set_new(o, "sql", sql_json(c->sql, c->sql_len));
     if (c->create)
         json_object_set_new(o, "create", json_string(c->create));
+    if (c->scope && c->scope->may_exist)
+        json_object_set_new(o, "may_exist", json_true());
+    if (c->scope && c->scope->engine)
+        json_object_set_new(o, "engine", json_true());
     return o;
 }
 
@@ -480,6 +484,8 @@ static bool segment_op_read_tables(struct segment_parser *p, const char *s, size
         p->scope.tables[i].deed = (enum scope_deed)deed;
         p->scope.count++;
     }
+    p->scope.may_exist = js_flag(p->scope_texts, "may_exist");
+    p->scope.engine = js_flag(p->scope_texts, "engine");
     c->scope = &p->scope;
     c->sql = json_string_value(json_object_get(p->scope_texts, "sql"));
     c->sql_len = c->sql ? strlen(c->sql) : 0;

@@ -68,6 +68,7 @@ void catchup_figures(struct restore *r)
     out->journal.filed = j->filed;
     out->journal.last = j->last;
     out->journal.gap_at = j->gap_at;
+    out->journal.older = j->older;
     out->journal.upto = j->upto;
     out->journal.part = j->part;
     memcpy(out->journal.gap, j->gap, sizeof j->gap);

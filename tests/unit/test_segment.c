@@ -376,6 +376,32 @@ static void test_gaps(void **state)
     kit_finalize(&seg);
 }
 
+/* Reads back what is known of a table's creation and of its engine. */
+static void test_origins(void **state)
+{
+    (void)state;
+    static const enum change_kind kinds[] = {CHANGE_CREATED, CHANGE_DEFINED, CHANGE_GAP};
+    struct err e;
+    struct change c;
+    for (unsigned i = 0; i < 12; i++) {
+        struct statement_scope scope = {.count = 1, .may_exist = i & 1, .engine = i & 2};
+        snprintf(scope.tables[0].name, sizeof scope.tables[0].name, "t");
+        c = (struct change){.kind = kinds[i / 4], .why = "why", .scope = &scope};
+        assert_int_equal(segment_put(seg.w, &c, &e), 0);
+    }
+    assert_int_equal(segment_finalize(seg.w, &e), 0);
+    seg.w = NULL;
+    struct segment_reader *r = segment_open(kit_dir, seg.file, &e);
+    assert_non_null(r);
+    for (unsigned i = 0; i < 12; i++) {
+        assert_int_equal(segment_next(r, &c, &e), 1);
+        assert_int_equal(c.kind, kinds[i / 4]);
+        assert_int_equal(c.scope->may_exist, i & 1);
+        assert_int_equal(c.scope->engine, (i & 2) != 0);
+    }
+    segment_reader_close(r);
+}
+
 static void test_reasons(void **state)
 {
     (void)state;
@@ -1246,6 +1272,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_empty_groups, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_loss_behind_empty_groups, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gaps, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_origins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reasons, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_names_that_are_no_text, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cut_groups, set_up, tear_down),
