@@ -194,6 +194,17 @@ static bool another_took(const struct restore *r, struct db_binlog_pos *to)
     return true;
 }
 
+/* Forgets the tables that an ALTER TABLE made durable: they kept their rows. */
+static void leave_durable(struct restore *r)
+{
+    for (size_t i = 0; i < r->plan.count; i++) {
+        const struct target *t = &r->plan.list[i];
+        const struct replay_table *own = replay_table(&r->journal, t->name);
+        if (own && own->closed && own->engine && t->outlives && t->skip)
+            replay_table_forget(&r->journal, t->name);
+    }
+}
+
 /* Reads the journal from both sources. Both name the world's own schema, even if another schema is
  * restored into. */
 static int replay_world(struct restore *r, struct err *e)
@@ -251,6 +262,8 @@ static int replay_world(struct restore *r, struct err *e)
         rc = replay_read(&s, &r->journal, e);
     if (rc == 0)
         rc = fresh_define(r, schema, &tables, e);
+    if (rc == 0 && !s.another && !s.elsewhere)
+        leave_durable(r);
     if (rc == 0)
         replay_finish(&r->journal, r->m, &tables);
     if (s.archive_fd >= 0)

@@ -7,7 +7,7 @@ import random
 import pytest
 from wk.binlog import place
 from wk.crash import go_on, wait_stopped
-from wk.follow import all_comes_back, crash, dump_and_follow, following, journal, lose_disk
+from wk.follow import LOG, all_comes_back, crash, dump_and_follow, follower, following, journal, lose_disk
 from wk.util import wait_for
 
 pytestmark = pytest.mark.third_on_mysql
@@ -270,3 +270,181 @@ def test_others_go_on_when_one_table_changes(undumped, how, disk):
         columns = "id" if how == "column dropped" and not disk and "as_dumped" not in told else "id, v"
         assert world.sql(f"SELECT {columns} FROM mark ORDER BY id") == tuple(
             row[:1] if columns == "id" else row for row in marked)
+
+
+# -- tables that come with rows ----------------------------------------------------------------
+
+T = "CREATE TABLE t (id INT PRIMARY KEY, a INT) ENGINE="
+MADE = T.replace("TABLE", "TABLE IF NOT EXISTS") + "MEMORY"
+DURABLE = [T + "InnoDB", "INSERT INTO t VALUES (1,2)"]
+LATER = "INSERT INTO t VALUES (3,4)"
+
+CAME = {
+    "another engine": ["ALTER TABLE t ENGINE=MEMORY", LATER],
+    "another engine and a column": ["ALTER TABLE t ENGINE=MEMORY, ADD w INT"],
+    "hidden by a comment": ["ALTER /*!50000 TABLE */ t COMMENT='`/*', ENGINE=HEAP"],
+    "made before": [MADE, "ALTER TABLE t ENGINE=MEMORY", LATER],
+    "made before, and a column": [MADE, "ALTER TABLE t ENGINE=MEMORY, ADD w INT"],
+    "another name": ["ALTER TABLE t ENGINE=MEMORY", "RENAME TABLE t TO u", "RENAME TABLE u TO t", MADE, LATER],
+    "another schema": ["CREATE DATABASE {0}_2", "CREATE TABLE {0}_2.t (id INT PRIMARY KEY) ENGINE=MEMORY",
+                       "INSERT INTO {0}_2.t VALUES (1)", "DROP TABLE t", "RENAME TABLE {0}_2.t TO t"],
+}
+
+
+def assert_unknown(told):
+    """Asserts that the rows of table t are reported as lost, without a bound: they may be of any age."""
+    assert not told["journal"]["whole"] and told["lost"] == "loss unknown", told
+    assert "table t, which is in no dump yet, is restored without its rows" in told["journal"]["gap"], told
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("how", CAME)
+def test_a_table_that_comes_with_rows(make_server, make_world, make_keeper, how):
+    """A table of another engine or schema comes into the world with rows that neither dump nor journal has. All other tables
+    are restored as of the loss."""
+    world = make_world("small", make_server(*LOG))
+    world.sql(*DURABLE)
+    keeper = make_keeper(world).init()
+    keeper.dump()
+    world.sql(*(sql.format(world.schema) for sql in CAME[how]))
+    world.mark(3)
+    others = {k: v for k, v in world.snapshot().items() if k.split()[-1] != "t"}
+    keeper.server.crash()
+    assert_unknown(keeper.ok("--restore", "--json"))
+    assert {k: v for k, v in world.snapshot().items() if k.split()[-1] != "t"} == others
+    assert world.sql("SELECT * FROM t") == ()
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("mode", ["auto", "follow"])
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_table_that_became_memory_before_the_start(make_followed, mode, stored):
+    """The follower reads later that a table became a MEMORY table, and a dump follows at once. A loss before that dump is
+    reported."""
+    keeper = make_followed(tables=DURABLE, settings={"journal": {"mode": mode}})
+    keeper.dump()
+    keeper.world.sql("ALTER TABLE t ENGINE=MEMORY")
+    keeper.start(fault=None if stored else "dump.locked=kill")
+    if stored:
+        keeper.wait(lambda: len(keeper.dumps()) == 2, "the dump at once")
+        following(keeper)
+    else:
+        keeper.wait(lambda: journal(keeper).get("gap"), "the gap")
+    keeper.world.sql(LATER)
+    before = keeper.world.snapshot()
+    read_up(keeper)
+    told = crash(keeper)
+    if stored:
+        keeper.world.assert_is(before)
+        assert told["lost"] == "nothing lost", told
+    else:
+        assert_unknown(told)
+
+
+@pytest.mark.each_server
+def test_a_new_durable_table_that_became_memory(make_followed):
+    """Segments have the creation of a durable table that has a column named like a table of the world, but not its rows."""
+    keeper = make_followed()
+    dump_and_follow(keeper)
+    keeper.world.sql("CREATE TABLE t (id INT PRIMARY KEY, mark INT) ENGINE=InnoDB", "INSERT INTO t VALUES (1,2)")
+    keeper.segments.wait_all()
+    keeper.stop()
+    keeper.world.sql("ALTER TABLE t ENGINE=MEMORY")
+    keeper.start(fault="dump.locked=kill")
+    keeper.wait(lambda: journal(keeper).get("gap"), "the gap")
+    read_up(keeper)
+    assert_unknown(crash(keeper))
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("how", ["dumped", "created", "created again"])
+def test_the_engine_that_a_table_had(kept, how):
+    """A statement that gives a MEMORY table its own engine is not a gap, whether a dump has the table or not."""
+    world = kept.world
+    world.sql(*{"dumped": ["ALTER TABLE mark ENGINE=MEMORY"],
+                "created": [T + "MEMORY", LATER, "ALTER TABLE t ENGINE=MEMORY, COMMENT='new'"],
+                "created again": [MADE, LATER, MADE]}[how])
+    world.mark(5)
+    read_up(kept)
+    before = world.snapshot()
+    told = crash(kept)
+    world.assert_is(before)
+    assert told["lost"] == "nothing lost" and "cannot continue" not in kept.log(), told
+
+
+@pytest.mark.each_server
+def test_a_table_that_became_durable(undumped):
+    """A table of the dump that an ALTER TABLE made durable keeps its rows, and nothing is lost."""
+    world = undumped.world
+    world.sql("ALTER TABLE mark ENGINE=InnoDB", "INSERT INTO mark VALUES (50,51)")
+    world.sql("UPDATE player SET points=points+1")
+    before = world.snapshot()
+    read_up(undumped)
+    told = crash(undumped)
+    world.assert_is(before)
+    assert told["lost"] == "nothing lost", told
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("mode", ["server", "follow"])
+def test_a_durable_table_of_the_dump_that_became_memory(make_followed, mode):
+    """The server's log has the changes that a durable table of the dump had before it became a MEMORY table. Segments do not,
+    which is reported."""
+    keeper = make_followed(tables=DURABLE, settings={"journal": {"mode": mode}, "dump": {"engines": "all"}})
+    dump_and_follow(keeper)
+    keeper.world.sql("UPDATE t SET a=9")
+    read_up(keeper)
+    keeper.stop()
+    keeper.world.sql("ALTER TABLE t ENGINE=MEMORY", LATER)
+    keeper.start(fault="dump.locked=kill")
+    keeper.wait(lambda: follower(keeper), "a follower")
+    keeper.world.mark(3)
+    read_up(keeper)
+    before = keeper.world.snapshot()
+    told = crash(keeper)
+    if mode == "server":
+        keeper.world.assert_is(before)
+        assert told["lost"] == "nothing lost", told
+    else:
+        assert keeper.world.sql("SELECT * FROM t") == ((1, 2),)
+        assert "table t is restored as of" in told["journal"]["gap"] and told["lost"] == "loss unknown", told
+
+
+# -- a creation that an earlier follower read --------------------------------------------------
+
+@pytest.fixture
+def two_followers(make_followed):
+    """Returns a keeper whose follower stored a table that is in no dump, with two rows, and ended."""
+    keeper = make_followed()
+    dump_and_follow(keeper)
+    keeper.world.sql(MADE, "INSERT INTO t VALUES (1,10),(2,20)")
+    keeper.segments.wait_all()
+    keeper.stop()
+    return keeper
+
+
+@pytest.mark.only("mysql", why="MariaDB does not log CREATE TABLE IF NOT EXISTS of a table that exists")
+@pytest.mark.parametrize("loss", [crash, lose_disk])
+def test_a_table_that_is_made_again_while_no_follower_runs(two_followers, loss):
+    """A later follower reads a CREATE TABLE IF NOT EXISTS of a table whose rows are in earlier segments. They are kept."""
+    world = two_followers.world
+    world.sql(MADE, LATER)
+    two_followers.start()
+    following(two_followers)
+    before = world.snapshot()
+    two_followers.segments.wait_all()
+    loss(two_followers)
+    world.assert_is(before)
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_table_that_is_dropped_while_no_follower_runs(two_followers, listed):
+    """Its earlier rows do not return, whether it is created again before or after the next follower begins."""
+    world = two_followers.world
+    world.sql("DROP TABLE t", *([MADE] if listed else []))
+    two_followers.start()
+    following(two_followers)
+    world.sql(MADE, LATER)
+    read_up(two_followers)
+    all_comes_back(two_followers)
