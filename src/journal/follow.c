@@ -755,8 +755,8 @@ static int definition_of(struct follower *f, const char *name, char **out)
 }
 
 /* Stores the table's definition and, from here on, its changes, so that the table can be
- * restored before a dump contains it. `may_exist` and `engine` as in struct statement_scope: earlier
- * segments may have the creation of a table that may exist. */
+ * restored before a dump contains it. `may_exist` and `engine` are those of struct
+ * statement_scope. Earlier segments may have the creation of a table that may exist. */
 static int put_created(struct follower *f, const char *name, bool may_exist, bool engine,
                        const struct change *c)
 {

@@ -527,8 +527,8 @@ static bool is_known(const struct run *r, const char *name)
     return (r->s->m && manifest_table(r->s->m, name)) || replay_table(r->out, name);
 }
 
-/* Takes a creation. A follower also stores the CREATE TABLE IF NOT EXISTS of a table whose creation an
- * earlier follower stored. */
+/* Takes a creation. A follower also stores the CREATE TABLE IF NOT EXISTS of a table whose creation
+ * an earlier follower stored. */
 static void replay_take_created(struct run *r, const struct change *c)
 {
     const char *name = c->scope->tables[0].name;

@@ -129,7 +129,7 @@ bool replay_scope_fits(const struct replay *r, const struct manifest *m,
     return m != NULL;
 }
 
-/* Returns whether the dump has the table with another engine, whose changes segments do not have. */
+/* Returns whether the dump has the table with another engine. Segments have no changes of it. */
 static bool other_engine(const struct manifest *m, const char *name)
 {
     const struct manifest_table *dumped = manifest_table(m, name);
