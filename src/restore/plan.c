@@ -114,6 +114,15 @@ struct target *plan_add(struct plan *p, const char *name, const char *engine)
     return t;
 }
 
+void plan_map(const struct plan *p, struct target *t, const char *columns)
+{
+    char hash[17];
+    if (plan_defines(p, t))
+        return;
+    db_columns_hash(t->live, hash);
+    t->mapped = strcmp(hash, columns) != 0;
+}
+
 int plan_from_manifest(struct plan *p, const struct manifest *m, struct err *e)
 {
     for (size_t i = 0; i < m->table_count; i++) {
@@ -129,15 +138,11 @@ int plan_from_manifest(struct plan *p, const struct manifest *m, struct err *e)
         if (other)
             return err_set(e, ERR_DAMAGED, 0, "table %s is twice in dump %s", mt->name, m->name);
         struct target *t = plan_add(p, mt->name, mt->engine);
-        char hash[17];
         t->expected = mt->rows;
         t->auto_increment = mt->auto_increment;
         t->heap_need = number_product(2, number_sum(mt->data_length, mt->index_length));
         t->max_data_length = mt->max_data_length;
-        if (t->live && !(p->as_dumped && t->memory)) {
-            db_columns_hash(t->live, hash);
-            t->mapped = strcmp(hash, mt->columns_hash) != 0;
-        }
+        plan_map(p, t, mt->columns_hash);
         if (!t->skip)
             p->rows = number_sum(p->rows, mt->rows);
     }

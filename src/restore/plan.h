@@ -88,6 +88,8 @@ struct plan {
 int plan_begin(struct plan *p, struct db *db, struct err *e);
 /* Adds a table of the dump; `engine` is that of its definition. */
 struct target *plan_add(struct plan *p, const char *name, const char *engine);
+/* Notes whether rows of these columns (db_columns_hash()) must be inserted by column name. */
+void plan_map(const struct plan *p, struct target *t, const char *columns);
 int plan_from_manifest(struct plan *p, const struct manifest *m, struct err *e);
 /* Returns true if the table is created from the dump's definition, and not like the existing table.
  * A restore after a loss keeps ALTERs made since the dump if the rows fit (redefined.h); a restore

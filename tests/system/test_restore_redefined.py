@@ -89,6 +89,20 @@ def test_the_world_comes_back(make_server, make_world, make_keeper, case, logged
     assert "table t (" in keeper.ok("--history").out
 
 
+@pytest.mark.parametrize("change", ["DROP COLUMN v", "ADD w INT NOT NULL FIRST"])
+def test_a_durable_table_is_replaced_as_a_whole(doomed, victim, change):
+    """The rows of a durable table go into a table of the dump's definition, which they fit."""
+    doomed.configure({"dump": {"engines": "all"}, "restore": {"scope": "all"}})
+    doomed.world.sql("CREATE TABLE durable (id INT PRIMARY KEY, v INT) ENGINE=InnoDB", "INSERT INTO durable VALUES (1,7)")
+    doomed.dump()
+    before = doomed.world.snapshot()
+    doomed.world.sql(f"ALTER TABLE durable {change}")
+    victim.crash()
+    told = doomed.ok("--restore", "--json")
+    doomed.world.assert_is(before)
+    assert [t["was"] for t in told["as_dumped"] if t["table"] == "durable"] == ["definition"], told
+
+
 @pytest.mark.each_server
 @pytest.mark.parametrize("was, now", [("TIMESTAMP NULL", "TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP"),
                                       ("INT", "INT NOT NULL AUTO_INCREMENT, ADD KEY (c)")])
