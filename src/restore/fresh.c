@@ -51,10 +51,14 @@ static bool fresh_defines(const struct restore *r, const struct replay_table *t,
     return !t->changes || strcmp(hash, t->columns) == 0;
 }
 
-/* Uses the definition on this server if the changes fit it, else the one in the journal. */
+/* Uses the definition in the journal, which the changes follow. If it is not known, uses the one on
+ * this server if the changes fit it. The table here may have been created in another way, for
+ * example with other character sets. */
 static int restore_fresh_define(struct restore *r, const char *schema, bool here,
                                 struct replay_table *t, struct err *e)
 {
+    if (fresh_defines(r, t, t->create))
+        return 0;
     SCOPED(xfree) char *now = here ? db_create_table(r->db, schema, t->name, e) : NULL;
     if (here && !now && e->num != DB_NO_TABLE)
         return -1;
@@ -62,7 +66,7 @@ static int restore_fresh_define(struct restore *r, const char *schema, bool here
         free(t->create);
         t->create = now;
         now = NULL;
-    } else if (!fresh_defines(r, t, t->create)) {
+    } else {
         replay_give_up(&r->journal, t, "its definition is unknown or does not match its rows");
     }
     return 0;
@@ -120,6 +124,10 @@ int fresh_plan(struct restore *r, struct err *e)
         struct target *t = plan_add(&r->plan, made->name, "MEMORY");
         t->fresh = true;
         t->create = xstrdup(made->create);
+        if (made->changes)
+            plan_map(&r->plan, t, made->columns);
+        if (redefined_note_table(r, t, e) < 0)
+            return -1;
         names_remove(&r->plan.not_in_dump, t->name);
         added++;
     }
@@ -133,15 +141,23 @@ static int all_rows(void *changes, size_t block, delta_rows_fn *give, void *to, 
     return delta_finish(changes, false, block, give, to, e);
 }
 
-static int restore_fresh_load(struct loader *l, struct target *t, struct delta_table *changes,
-                              struct err *e)
+struct fresh_table {
+    const struct restore *r;
+    struct loader *l;
+    struct target *t;
+};
+
+static int restore_fresh_load(void *arg, struct err *e)
 {
-    size_t len = strlen(t->create);
-    if (loader_table(l, t->name, t->create, len, e) < 0 ||
-        shadow_scale_off(&l->s, t, t->create, len, &l->scale, e) < 0 ||
-        (changes && loader_rows(l, t, all_rows, changes, e) < 0))
+    const struct fresh_table *f = arg;
+    struct loader *l = f->l;
+    struct target *t = f->t;
+    struct delta_table *changes = delta_find(f->r->journal.delta, t->name);
+    if (loader_own_table(l, t->name, t->create, strlen(t->create), e) < 0 ||
+        (changes && loader_rows(l, t, all_rows, changes, e) < 0) ||
+        shadow_scale_on(&l->s, t, &l->scale, e) < 0)
         return -1;
-    return shadow_scale_on(&l->s, t, &l->scale, e);
+    return loader_check(l, t, restore_is(f->r)->compares, e);
 }
 
 int fresh_load(struct restore *r, struct err *e)
@@ -158,9 +174,8 @@ int fresh_load(struct restore *r, struct err *e)
         struct target *t = &r->plan.list[i];
         if (!t->fresh || t->skip)
             continue;
-        rc = restore_fresh_load(&l, t, delta_find(r->journal.delta, t->name), e);
-        if (rc == 0)
-            rc = loader_check(&l, t, restore_is(r)->compares, e);
+        struct fresh_table f = {r, &l, t};
+        rc = redefined_load(&l, t, "MEMORY", restore_fresh_load, &f, e);
         if (rc == 0 || db_unanswered(e) || e->cls == ERR_ABORTED)
             continue;
         not_loaded(r, t, e);

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fault.h"
 #include "journal/delta_base.h"
@@ -47,7 +48,7 @@ int loader_table(struct loader *l, const char *table, const char *create, size_t
     l->target = t && !t->skip ? t : NULL;
     if (!l->target)
         return 0;
-    if (t->mapped || t->as_dumped) {
+    if (!t->fresh && (t->mapped || t->as_dumped)) {
         free(t->create);
         t->create = xstrndup(create, len);
     }
@@ -345,32 +346,54 @@ int loader_hash(const char *tuples, size_t len, uint64_t *hash, struct err *e)
     return 0;
 }
 
-static int give_changed(void *arg, const char *tuples, size_t len, uint64_t rows, struct err *e)
+/* Appends the columns that tuples of the journal have: those of the definition that the changes
+ * follow. If that of the table differs, only its text is left. */
+static int add_all_columns(const struct loader *l, struct buf *out, struct err *e)
 {
-    uint64_t hash = 0;
-    return loader_hash(tuples, len, &hash, e) < 0 ? -1 : give_rows(arg, tuples, len, rows, hash, e);
+    const struct target *t = l->target;
+    SCOPED(db_tables_free) struct db_tables made = {0};
+    struct db_table was;
+    if (!t->mapped) {
+        if (shadow_read(&l->s, t, &made, e) < 0)
+            return -1;
+        db_column_list(out, &made.list[0]);
+        return 0;
+    }
+    if (db_create_table_read(t->create, strlen(t->create), db_is_mariadb(l->s.db), &was) < 0)
+        return err_set(e, ERR_REFUSED, 0,
+                       "the columns of table %s changed, and its previous definition cannot be "
+                       "parsed",
+                       t->name);
+    db_column_list(out, &was);
+    db_table_free(&was);
+    return 0;
 }
 
-/* Prepares the table for rows with all of its columns. */
 static int open_all_columns(struct loader *l, struct err *e)
 {
     SCOPED(buf_free) struct buf columns = {0};
-    SCOPED(db_tables_free) struct db_tables made = {0};
-    if (shadow_read(&l->s, l->target, &made, e) < 0)
-        return -1;
     buf_addc(&columns, '(');
-    db_column_list(&columns, &made.list[0]);
+    if (add_all_columns(l, &columns, e) < 0)
+        return -1;
     buf_addc(&columns, ')');
     return open_rows(l, columns.p, e);
 }
 
-/* Inserts new rows after all rows of the dump. A table that was empty in the dump has no column
- * list there. */
+/* Inserts rows with all columns. The first rows open the table: without rows, it does not matter
+ * whether they would fit. A table that was empty in the dump has no column list there. */
+static int give_changed(void *arg, const char *tuples, size_t len, uint64_t rows, struct err *e)
+{
+    struct loader *l = arg;
+    uint64_t hash = 0;
+    return (!l->open && open_all_columns(l, e) < 0) || loader_hash(tuples, len, &hash, e) < 0
+               ? -1
+               : give_rows(l, tuples, len, rows, hash, e);
+}
+
+/* Inserts new rows after all rows of the dump. */
 static int give_new_rows(struct loader *l, struct err *e)
 {
     struct err why = {0};
-    if (!l->open && open_all_columns(l, e) < 0)
-        return -1;
     if (delta_finish(l->changes, false, DELTA_BLOCK, give_changed, l, &why) == 0)
         return 0;
     *e = why;
@@ -390,25 +413,30 @@ static int judge_checks(struct loader *l, const struct target *t, struct err *e)
     return db_execf(l->s.db, e, "SET SESSION check_constraint_checks=%d", check);
 }
 
+int loader_own_table(struct loader *l, const char *table, const char *create, size_t len,
+                     struct err *e)
+{
+    struct target *t = plan_find(l->s.plan, table);
+    if (t)
+        t->definition = shadow_definition_hash(create, len);
+    if (judge_checks(l, t, e) < 0 || loader_table(l, table, create, len, e) < 0)
+        return -1;
+    if (!l->target)
+        return 0;
+    if (!plan_defines(l->s.plan, t) &&
+        (column_map_letters(t, create, len, e) < 0 || column_map_nulls(t, create, len, e) < 0))
+        return -1;
+    return shadow_scale_off(&l->s, t, create, len, &l->scale, e);
+}
+
 /* The CREATE TABLE prepares the table, and the first rows open it for inserting: only then are
  * their columns known. */
 static int take_item(struct loader *l, const struct format_item *item, struct err *e)
 {
     if (item->type == FORMAT_CREATE) {
-        struct target *t = plan_find(l->s.plan, item->table);
-        if (t)
-            t->definition = shadow_definition_hash(item->sql, item->sql_len);
-        if (judge_checks(l, t, e) < 0 ||
-            loader_table(l, item->table, item->sql, item->sql_len, e) < 0)
+        if (loader_own_table(l, item->table, item->sql, item->sql_len, e) < 0)
             return -1;
-        t = l->target;
-        if (t && !plan_defines(l->s.plan, t) &&
-            (column_map_letters(t, item->sql, item->sql_len, e) < 0 ||
-             column_map_nulls(t, item->sql, item->sql_len, e) < 0))
-            return -1;
-        l->changes = l->delta && t ? delta_find(l->delta, item->table) : NULL;
-        if (t && shadow_scale_off(&l->s, t, item->sql, item->sql_len, &l->scale, e) < 0)
-            return -1;
+        l->changes = l->delta && l->target ? delta_find(l->delta, item->table) : NULL;
         fault_point("restore.shadows_created");
         return 0;
     }
@@ -460,7 +488,7 @@ int loader_rows(struct loader *l, struct target *t, loader_source *from, void *a
     l->changes = NULL;
     l->open = false;
     t->rows = t->hash = 0;
-    int rc = open_all_columns(l, e) < 0 ? -1 : from(arg, DELTA_BLOCK, give_changed, l, e);
+    int rc = from(arg, DELTA_BLOCK, give_changed, l, e);
     return close_rows(l, rc == 0 && l->bulk ? finish_bulk(l, e) : rc, e);
 }
 

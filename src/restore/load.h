@@ -37,6 +37,10 @@ void loader_end(struct loader *l);
  * TABLE, used if the server has no such table. */
 int loader_table(struct loader *l, const char *table, const char *create, size_t create_len,
                  struct err *e);
+/* The same for a table of our own dumps or of the journal, whose rows follow. ERR_REFUSED: they do
+ * not fit the present definition. */
+int loader_own_table(struct loader *l, const char *table, const char *create, size_t create_len,
+                     struct err *e);
 /* Loads a table of our own dump, from its CREATE TABLE to its last row, with the changes since.
  * ERR_GAP: the changes do not fit this dump. */
 int loader_part(struct loader *l, struct verify_part *part, struct err *e);
@@ -55,8 +59,8 @@ int loader_recount(struct loader *l, struct err *e);
 int loader_empty(struct loader *l, bool truncate, struct err *e);
 /* Adds the hashes of changed rows to *hash, in the way that a dump adds up those of its rows. */
 int loader_hash(const char *tuples, size_t len, uint64_t *hash, struct err *e);
-/* Adds rows of all columns to an existing table, in blocks that `from` passes to `give`. Afterwards
- * t->rows is their number. */
+/* Adds rows to an existing table, in blocks that `from` passes to `give`. They have all of its
+ * columns, or if it is `mapped`, those of t->create. Afterwards t->rows is their number. */
 typedef int loader_source(void *arg, size_t block, delta_rows_fn *give, void *to, struct err *e);
 int loader_rows(struct loader *l, struct target *t, loader_source *from, void *arg, struct err *e);
 /* Compares the row count of the shadow table; also the content if the server gave a warning, or if

@@ -58,34 +58,30 @@ static void pool_fail(struct load_pool *p, const struct err *e)
     verify_give_up(p->r->file);
 }
 
+struct pool_table {
+    const struct restore *r;
+    struct loader *l;
+    struct target *t; /* NULL: the plan does not have it */
+    size_t table;
+};
+
 /* Reads, loads and counts a table in one thread, so that no table waits for another. */
-static int load_once(struct load_pool *p, struct loader *l, size_t table, struct err *e)
+static int load_once(void *arg, struct err *e)
 {
-    struct verify_part *part = verify_part_open(p->r->file, table, e);
+    const struct pool_table *o = arg;
+    struct verify_part *part = verify_part_open(o->r->file, o->table, e);
     if (!part)
         return -1;
-    int rc = loader_part(l, part, e);
+    int rc = loader_part(o->l, part, e);
     verify_part_close(part);
-    const struct target *t = plan_find(&p->r->plan, p->r->m->tables[table].name);
-    return rc == 0 && t ? loader_check(l, t, restore_is(p->r)->compares, e) : rc;
+    return rc == 0 && o->t ? loader_check(o->l, o->t, restore_is(o->r)->compares, e) : rc;
 }
 
-/* Loads a table. Rows that do not fit its present definition are loaded again with the dump's
- * definition. */
 static int load_table(struct load_pool *p, struct loader *l, size_t table, struct err *e)
 {
-    const char *name = p->r->m->tables[table].name;
-    struct target *t = plan_find(&p->r->plan, name);
-    struct err why;
-    int rc = load_once(p, l, table, e);
-    if (rc == 0 || !t || !redefined_helps(&p->r->plan, t, e))
-        return rc;
-    why = *e;
-    if (redefined_begin(l, t, &p->r->m->tables[table], &why, e) < 0)
-        return -1;
-    rc = load_once(p, l, table, e);
-    /* If this server does not accept the dump's definition, the first error and its hint apply. */
-    return rc < 0 && t->unfit ? err_pass(e, &why) : rc;
+    const struct manifest_table *mt = &p->r->m->tables[table];
+    struct pool_table o = {p->r, l, plan_find(&p->r->plan, mt->name), table};
+    return redefined_load(l, o.t, mt->engine, load_once, &o, e);
 }
 
 /* Takes the largest table that is here or has begun to arrive. If there is none, takes the next one

@@ -50,31 +50,39 @@ static int note_in_way(struct restore *r, struct err *e)
     return 0;
 }
 
+int redefined_note_table(struct restore *r, struct target *t, struct err *e)
+{
+    if (t->skip || !t->live || !restore_is(r)->swaps)
+        return 0;
+    t->now = db_create_table(r->db, r->schema, t->name, e);
+    if (!t->now)
+        return -1;
+    t->planned = shadow_definition_hash(t->now, strlen(t->now));
+    return 0;
+}
+
 int redefined_note(struct restore *r, struct err *e)
 {
-    for (size_t i = 0; i < r->plan.count && restore_is(r)->swaps; i++) {
-        struct target *t = &r->plan.list[i];
+    for (size_t i = 0; i < r->plan.count; i++) {
         progress_at(r->job->progress, 0, 0);
-        if (t->skip || !t->live)
-            continue;
-        t->now = db_create_table(r->db, r->schema, t->name, e);
-        if (!t->now)
+        if (redefined_note_table(r, &r->plan.list[i], e) < 0)
             return -1;
-        t->planned = shadow_definition_hash(t->now, strlen(t->now));
     }
     return note_in_way(r, e);
 }
 
 /* ---- does the dump's definition help? ---- */
 
-bool redefined_helps(const struct plan *p, const struct target *t, const struct err *e)
+/* Decides whether the dump's definition may help after loading the table failed with `e`. */
+static bool redefined_helps(const struct plan *p, const struct target *t, const struct err *e)
 {
     return !t->skip && plan_changed(p, t) && !plan_defines(p, t) && !db_lock_busy(e) &&
            (e->cls == ERR_REFUSED || e->cls == ERR_QUERY);
 }
 
-int redefined_begin(struct loader *l, struct target *t, const struct manifest_table *mt,
-                    const struct err *why, struct err *e)
+/* Prepares the table to be loaded again with the dump's definition. `why`: the failure. */
+static int redefined_begin(struct loader *l, struct target *t, const char *engine,
+                           const struct err *why, struct err *e)
 {
     struct delta_table *changes = l->delta ? delta_find(l->delta, t->name) : NULL;
     if (db_exec_with(l->s.db, "DROP TABLE IF EXISTS ??", DB_ARGS(t->shadow), e) < 0)
@@ -87,8 +95,22 @@ int redefined_begin(struct loader *l, struct target *t, const struct manifest_ta
     plan_forget_columns(t);
     t->misfit = xstrdup(why->text);
     t->as_dumped = true;
-    t->memory = strcasecmp(mt->engine, "MEMORY") == 0;
+    t->memory = strcasecmp(engine, "MEMORY") == 0;
     return 0;
+}
+
+int redefined_load(struct loader *l, struct target *t, const char *engine, redefined_load_fn *load,
+                   void *arg, struct err *e)
+{
+    int rc = load(arg, e);
+    if (rc == 0 || !t || !redefined_helps(l->s.plan, t, e))
+        return rc;
+    struct err why = *e;
+    if (redefined_begin(l, t, engine, &why, e) < 0)
+        return -1;
+    rc = load(arg, e);
+    /* If this server does not accept that definition, the first error and its hint apply. */
+    return rc < 0 && t->unfit ? err_pass(e, &why) : rc;
 }
 
 bool redefined(const struct plan *p, const struct target *t)
@@ -155,7 +177,7 @@ static void redefined_describe(const struct restore *r, const struct target *t, 
     if (view)
         buf_printf(b, "replaced a view (or sequence), which is now called %s", t->kept);
     else if (t->now)
-        buf_adds(b, "is as the dump defines it");
+        buf_printf(b, "is as the %s defines it", t->fresh ? "journal" : "dump");
     else
         buf_adds(b, "is restored; it had been dropped or renamed since the dump");
     if (t->misfit) {
@@ -190,8 +212,9 @@ int redefined_keep(struct restore *r, struct err *e)
     bool any = false;
     buf_printf(
         &b,
-        "-- The previous definitions of tables that a restore of dump %s recreated as the dump "
-        "defines them,\n-- and the statements of the binary log that had changed them.\n",
+        "-- The previous definitions of tables that a restore of dump %s recreated as the dump, or "
+        "the journal after it, defines them,\n-- and the statements of the binary log that had "
+        "changed them.\n",
         r->made.dump);
     for (size_t i = 0; i < r->plan.count; i++) {
         struct target *t = &r->plan.list[i];
@@ -256,8 +279,9 @@ void redefined_result(struct restore *r)
         text_clean(&b, t->name, 64);
         buf_printf(&b, " (%s%s)",
                    t->kept[0] ? "in place of a view, now "
-                   : t->now   ? "of another definition"
-                              : "dropped or renamed since",
+                   : !t->now  ? "dropped or renamed since"
+                   : t->fresh ? "of another definition; in no dump yet, so as the journal has it"
+                              : "of another definition",
                    t->kept);
     }
     if (n > NAMED)

@@ -127,6 +127,25 @@ void result_warn(struct restore_result *r, const char *fmt, ...)
         line_add(all, sizeof r->warning, "%s%s", all[0] ? "; " : "", text);
 }
 
+/* Returns what is special about the table in this restore; NULL: nothing. */
+static const char *plan_says(const struct target *t)
+{
+    if (t->why)
+        return t->why;
+    if (t->as_dumped && t->fresh)
+        return "not in the dump; restored as the journal defines it, because its rows do not fit "
+               "the present definition";
+    if (t->as_dumped)
+        return "restored as the dump defines it, because its rows do not fit the present "
+               "definition";
+    if (t->fresh && t->mapped)
+        return "not in the dump; restored from the journal; its columns changed, and rows were "
+               "matched by column name";
+    if (t->fresh)
+        return "not in the dump; restored from the journal, which has its creation";
+    return t->mapped ? "its columns changed; rows were matched by column name" : NULL;
+}
+
 /* Lists what happened, or would happen, to each table of the dump, and which other tables stay. */
 void result_plan(struct restore_result *r, const struct plan *p, const char *sentinel)
 {
@@ -139,13 +158,7 @@ void result_plan(struct restore_result *r, const struct plan *p, const char *sen
             continue; /* not requested */
         json_t *o = json_pack("{s:o, s:I, s:b, s:b}", "table", js_clean(t->name), "rows",
                               (json_int_t)rows, "restored", !t->skip, "triggers", t->triggers);
-        const char *why = t->why         ? t->why
-                          : t->as_dumped ? "restored as the dump defines it, because its rows do "
-                                           "not fit the present definition"
-                          : t->fresh
-                              ? "not in the dump; restored from the journal, which has its creation"
-                          : t->mapped ? "its columns changed; rows were matched by column name"
-                                      : NULL;
+        const char *why = plan_says(t);
         if (why)
             json_object_set_new(o, "why", json_string(why));
         json_array_append_new(r->plan, o);

@@ -5,6 +5,7 @@ import json
 import os
 
 import pytest
+from wk.follow import another_server, dump_and_follow
 from wk.keeper import DONE
 from wk.server import MYSQL
 
@@ -34,6 +35,21 @@ CASES = {
              ["DROP TABLE t", "CREATE VIEW t AS SELECT 1 AS id, 2 AS n"], False),
     "enum": (["CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a','b') NOT NULL) ENGINE=MEMORY", "INSERT INTO t VALUES (1,'a'),(2,'b')"],
              ["ALTER TABLE t MODIFY e ENUM('zero','b','a') NOT NULL"], False),
+}
+
+COLUMNS = "id INT PRIMARY KEY, a INT, b INT, v VARCHAR(9) CHARACTER SET latin1, f FLOAT(7,3)"
+ROW = (1, 10, 20, "\u00e9", 16.789)
+# name of a table with these columns: how it is altered; whether its rows fit then, by the names of their columns
+ALTERED = {
+    "another_order": ("MODIFY a INT AFTER b", True),
+    "digits_first": ("MODIFY f FLOAT(7,3) FIRST", True),
+    "exchanged": ("CHANGE a b INT, CHANGE b a INT", True),
+    "another_first": ("ADD c INT DEFAULT 7 FIRST", True),
+    "wider": ("MODIFY a BIGINT AFTER v", True),
+    "last_replaced": ("DROP b, ADD c INT", False),
+    "first_replaced": ("DROP a, ADD c INT", False),
+    "another_kind": ("MODIFY b VARCHAR(20) FIRST", False),
+    "another_charset": ("MODIFY v VARCHAR(9) CHARACTER SET utf8mb4", False),
 }
 
 
@@ -87,6 +103,101 @@ def test_the_world_comes_back(make_server, make_world, make_keeper, case, logged
         (record,) = [r for r in map(json.loads, f) if r["kind"] == "restore"]
     assert record["as_dumped"] == f"table t ({entry['was']})" and record["as_dumped_file"] == told["as_dumped_file"]
     assert "table t (" in keeper.ok("--history").out
+
+
+def altered(how="ALTER TABLE {} {}"):
+    return [how.format(name, change) for name, (change, _) in ALTERED.items()]
+
+
+def each_table(*statements):
+    return [statement.format(name) for name in ALTERED for statement in statements]
+
+
+def columns_of(world, name):
+    return world.sql(f"SHOW CREATE TABLE {name}")[0][1].partition("\n) ")[0]
+
+
+def assert_by_name(world, told, was, now, rows, misfits):
+    """Asserts that each table has these rows in the columns of these names. It has its present columns, except for misfits: these
+    are as they were, and reported."""
+    entries = {t["table"]: t for t in told["plan"]}
+    for name, (_, fits) in ALTERED.items():
+        assert columns_of(world, name) == (was if name in misfits else now)[name], told
+        if rows:
+            assert world.sql(f"SELECT id,a,b,v,f FROM {name} ORDER BY id") == tuple(rows), (name, told)
+        else:
+            assert world.sql(f"SELECT COUNT(*) FROM {name}") == ((0,),), (name, told)
+        if name != "another_charset":
+            assert ("rows were matched by column name" in entries[name].get("why", "")) == (name not in misfits), entries[name]
+    assert sorted(t["table"] for t in told.get("as_dumped", ())) == sorted(misfits), told
+    for entry in told.get("as_dumped", ()):
+        assert entry["was"] == "definition" and entry["why"], entry
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("case", ["dumped", "logged", "deleted again", "changed later"])
+def test_rows_go_to_the_columns_of_their_names(make_server, make_world, make_keeper, case):
+    """The rows of a table whose columns changed are matched by column name, or the table is restored as the dump defines it. It
+    does not matter whether rows are in the dump or only in the log, and whether changes follow the ALTER."""
+    first = (0, 5, 6, "x", 16.789)
+    keeper = prepared(make_server, make_world, make_keeper, [
+        *each_table(f"CREATE TABLE {{}} ({COLUMNS}) ENGINE=MEMORY"),
+        *(each_table(f"INSERT INTO {{}} (id,a,b,v,f) VALUES {first}") if case == "dumped" else [])], *LOG)
+    world = keeper.world
+    was = {name: columns_of(world, name) for name in ALTERED}
+    world.sql(*each_table(f"INSERT INTO {{}} (id,a,b,v,f) VALUES {ROW}"))
+    if case == "deleted again":
+        world.sql(*each_table("DELETE FROM {}"))
+    world.sql(*altered())
+    now = {name: columns_of(world, name) for name in ALTERED}
+    if case == "changed later":
+        world.sql(*each_table("INSERT INTO {} (id) VALUES (9)"))
+    world.server.crash()
+    told = keeper.ok("--restore", "--json")
+    rows = {"dumped": [first, ROW], "deleted again": []}.get(case, [ROW])
+    misfits = {name for name, (_, fits) in ALTERED.items() if not fits and (rows or name == "another_charset")}
+    assert_by_name(world, told, was, now, rows, misfits)
+    assert ("later changes are skipped" in told["journal"]["gap"]) == (case == "changed later"), told
+
+
+# name of a further table: its columns and row, and the columns of the table that a game has made on the new server
+FRESH = {
+    "not_null": ("id INT PRIMARY KEY, n INT", "(1,NULL)", "id INT PRIMARY KEY, n INT NOT NULL AUTO_INCREMENT, KEY (n)"),
+    "unique_key": ("id INT PRIMARY KEY, n INT", "(1,2),(2,2)", "id INT PRIMARY KEY, n INT, UNIQUE KEY (n)"),
+    "checked": ("id INT PRIMARY KEY, n INT", "(1,2)", "id INT PRIMARY KEY, n INT CHECK (n>5)"),
+    "a_key": ("id INT PRIMARY KEY, n INT", "(1,2)", "id INT PRIMARY KEY, n INT, KEY (n)"),
+}
+
+
+@pytest.mark.each_server
+def test_a_table_of_the_journal_exists_with_other_columns(make_followed):
+    """A table that only the journal has may exist on a new server with other columns. It is treated like a table of the dump."""
+    keeper = make_followed()
+    world = keeper.world
+    dump_and_follow(keeper)
+    world.sql(*each_table(f"CREATE TABLE {{}} ({COLUMNS}) ENGINE=MEMORY", f"INSERT INTO {{}} (id,a,b,v,f) VALUES {ROW}"))
+    for name, (columns, rows, _) in FRESH.items():
+        world.sql(f"CREATE TABLE {name} ({columns}) ENGINE=MEMORY", f"INSERT INTO {name} VALUES {rows}")
+    before = world.snapshot()
+    was = {name: columns_of(world, name) for name in ALTERED}
+    keeper.segments.wait_all()
+    keeper.stop()
+    another_server(keeper)
+    world.sql(*each_table(f"CREATE TABLE {{}} ({COLUMNS}) ENGINE=MEMORY"), *altered(),
+              *(f"CREATE TABLE {name} ({columns}) ENGINE=MEMORY" for name, (_, _, columns) in FRESH.items()))
+    now = {name: columns_of(world, name) for name in ALTERED}
+    there = world.snapshot()["table a_key"]
+    told = keeper.ok("--restore", "--json")
+    others = {t["table"] for t in told["as_dumped"] if t["table"] in FRESH}
+    told["as_dumped"] = [t for t in told["as_dumped"] if t["table"] in ALTERED]
+    assert_by_name(world, told, was, now, [ROW], {name for name, (_, fits) in ALTERED.items() if not fits})
+    assert others == set(FRESH) - {"a_key"} and told["journal"]["gap"].startswith("its files end at"), told
+    after = world.snapshot()
+    assert after["table a_key"] == there and all(after[f"rows {name}"] == before[f"rows {name}"] for name in FRESH)
+    assert all(after[f"table {name}"] == before[f"table {name}"] for name in others)
+    with open(told["as_dumped_file"], encoding="utf-8") as f:
+        kept = f.read()
+    assert all(now[name] in kept for name in ALTERED if not ALTERED[name][1]), kept
 
 
 @pytest.mark.parametrize("change", ["DROP COLUMN v", "ADD w INT NOT NULL FIRST"])
