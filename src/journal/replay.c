@@ -32,6 +32,7 @@
 enum phase {
     PHASE_WORLD, /* changes belong to the world */
     PHASE_LOST,  /* a restart emptied the world, or a gap ended it; lasts until the next restore */
+    PHASE_LATER, /* the requested time is over: only definitions count */
     PHASE_OVER,  /* nothing more needs to be read */
 };
 
@@ -251,6 +252,7 @@ static void begin_fresh(struct run *r, struct replay_table *made, struct change_
     delta_anew(f, t->key, t->key_count);
     replay_set_counter(f, t);
     made->changes = f;
+    made->by_present = !r->filed;
     snprintf(made->columns, sizeof made->columns, "%s", t->columns);
 }
 
@@ -435,6 +437,14 @@ static void check_first_gtid(struct run *r, const struct change_gtid *g)
     set_phase(r, PHASE_OVER); /* the rest of it cannot change this result */
 }
 
+static bool any_by_present(const struct replay *r)
+{
+    for (size_t i = 0; i < r->table_count; i++)
+        if (r->tables[i].by_present)
+            return true;
+    return false;
+}
+
 static void replay_begin_group(struct run *r, const struct change *c)
 {
     replay_keep_place(&r->group.begins, c->file, c->pos);
@@ -461,7 +471,7 @@ static void replay_begin_group(struct run *r, const struct change *c)
      * ignored. */
     int64_t until = r->s->until.ms;
     if (until && c->at.ms > until && c->at.ms <= r->now.ms + CLOCKS_APART_MS)
-        set_phase(r, PHASE_OVER);
+        set_phase(r, any_by_present(r->out) ? PHASE_LATER : PHASE_OVER);
 }
 
 static void replay_end_group(struct run *r, const struct change *c)
@@ -527,6 +537,11 @@ static bool is_known(const struct run *r, const char *name)
     return (r->s->m && manifest_table(r->s->m, name)) || replay_table(r->out, name);
 }
 
+static uint64_t hash_of_statement(const struct change *c)
+{
+    return c->sql ? text_hash(TEXT_HASH, c->sql, c->sql_len) : 0;
+}
+
 /* Takes a creation. A follower also stores the CREATE TABLE IF NOT EXISTS of a table whose creation
  * an earlier follower stored. */
 static void replay_take_created(struct run *r, const struct change *c)
@@ -540,6 +555,7 @@ static void replay_take_created(struct run *r, const struct change *c)
     }
     delta_waiting(r, delta_drain);
     replay_table_open(r->out, name, c->create, c->scope->may_exist || c->scope->engine, c->at);
+    replay_table(r->out, name)->made_by = hash_of_statement(c);
 }
 
 /* Meets a table in the log. A new table may have no rows yet. */
@@ -589,10 +605,52 @@ static void replay_take_defined(struct run *r, const struct change *c)
     replay_take_gap(r, &gap);
 }
 
+/* Takes what a statement did to a new table after the changes that count. `by`: the hash of its
+ * text; the statement that created the table creates it again with the same columns. */
+static void define_later(struct run *r, const char *name, enum scope_deed deed, uint64_t by)
+{
+    struct replay_table *t = replay_table(r->out, name);
+    if (!t || !t->by_present)
+        return;
+    if (deed == SCOPE_DROPPED) {
+        t->dropped = true;
+    } else if (deed == SCOPE_CREATED && by && by == t->made_by) {
+        t->dropped = false;
+    } else {
+        delta_waiting(r, delta_drain);
+        replay_table_close(r->out, r->s->m, name,
+                           "its definition changed later, and the log does not have the names of "
+                           "its columns",
+                           t->at);
+    }
+}
+
+/* Takes a statement after the changes that count. */
+static void replay_take_later(struct run *r, const struct change *c)
+{
+    const struct statement_summary *d = c->deed;
+    const struct statement_scope *s = c->scope;
+    if (c->kind == CHANGE_EXISTS) {
+        const struct replay_table *t = replay_table(r->out, c->table->name);
+        if (t && t->dropped)
+            define_later(r, t->name, SCOPE_CREATED, 0);
+    }
+    if (c->kind != CHANGE_GAP && c->kind != CHANGE_CREATED)
+        return;
+    for (size_t i = 0; s && i < s->count; i++)
+        define_later(r, s->tables[i].name, s->tables[i].deed, hash_of_statement(c));
+    for (size_t i = 0; !s && d && i < d->count && i < STATEMENT_DEED_TABLES; i++)
+        define_later(r, d->tables[i]->name, SCOPE_ALTERED, 0);
+}
+
 static int replay_take(void *arg, const struct change *c)
 {
     struct run *r = arg;
     if (r->phase == PHASE_OVER)
+        return 0;
+    if (r->phase != PHASE_WORLD)
+        replay_take_later(r, c);
+    if (r->phase == PHASE_LATER)
         return 0;
     switch (c->kind) {
     case CHANGE_BEGIN:
@@ -782,7 +840,7 @@ static int replay_read_events(struct run *r, struct err *e)
     }
     if (got == 0)
         decode_end(r->decode, r->log);
-    r->out->at_end = got == 0;
+    r->out->at_end = got == 0 && r->phase != PHASE_LATER;
     delta_waiting(r, delta_drain);
     if (r->again) /* the next pass meets an error again */
         return 0;

@@ -11,7 +11,11 @@
  * A change that cannot be followed is a gap: the changes before it count, and the reason is
  * reported. A gap that concerns only some tables (`parts`) ends the changes of these, and the
  * others continue. A table that was created since the dump is followed from its creation (`fresh`),
- * and one that was dropped again leaves no trace. */
+ * and one that was dropped again leaves no trace.
+ *
+ * The log has no names of columns. Rows of a new table are read by its present definition, so the
+ * log is read to its end: if a statement changed that definition after the changes that count, for
+ * example before the lost world is restored, the table is not followed. */
 #ifndef WK_JOURNAL_REPLAY_H
 #define WK_JOURNAL_REPLAY_H
 
@@ -85,6 +89,11 @@ struct replay_table {
         left;
     struct delta_table *changes; /* fresh: its changes in the delta; NULL: none */
     char columns[17];            /* db_columns_hash() of these changes */
+    /* fresh: the changes come from the log, which has no names of columns: these are of the present
+     * definition */
+    bool by_present;
+    uint64_t made_by; /* fresh: hash of the statement that created it; 0: not known */
+    bool dropped;     /* fresh: dropped after the changes that count */
     char
         *create; /* fresh: its CREATE TABLE when it was new, if segments have it; NULL: not known */
 };

@@ -38,6 +38,8 @@ static void replay_tables_clear(struct replay_table *t)
     t->changes = NULL;
     free(t->create);
     t->create = NULL;
+    t->made_by = 0;
+    t->by_present = t->dropped = false;
 }
 
 static void forget_table(struct replay *r, struct replay_table *t)
