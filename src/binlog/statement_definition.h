@@ -9,8 +9,8 @@
 /* Returns true if the statement leaves the rows, the columns and the primary key of every table
  * unchanged; false in doubt. `sql` is masked (statement_words.h). */
 bool statement_changes_nothing(const char *sql, size_t len);
-/* Returns true if an ALTER has an ENGINE clause; also for a column or an index of that name. `sql` is
- * masked. */
+/* Returns true if an ALTER has an ENGINE clause; also for a column or an index of that name. `sql`
+ * is masked. */
 bool statement_sets_engine(const char *sql, size_t len);
 
 #endif

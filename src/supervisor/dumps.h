@@ -24,7 +24,7 @@ int64_t dumps_failed(struct world *w, bool next_interval);
 
 /* Returns the newest dump without its tables (manifest_figures()); NULL: there is none. */
 const struct manifest *dumps_newest(void);
-/* Returns the newest dump's age in ms, whatever the wall clock is set to meanwhile; only if there is
+/* Returns the newest dump's age in ms, whatever the wall clock is set to meanwhile. There must be
  * one. */
 int64_t dumps_age(mono_t now);
 /* Returns true if a dump has this nonce: a world that was loaded from it by hand, with the stock

@@ -381,7 +381,8 @@ static bool rollups_choose(mono_t now)
 }
 
 /* Measures how long runs wait. The wait begins when a run is allowed, because a pause or a restore
- * is not the ledger's fault. A ledger that was not seen yet waits if its first look is prevented. */
+ * is not the ledger's fault. A ledger that was not seen yet waits if its first look is prevented.
+ */
 static void watch_waits(struct world *w, mono_t now, bool may)
 {
     bool slow = false;

@@ -78,7 +78,7 @@ struct child {
     struct order order;
     struct report report;
     mono_t next_run, next_figures, next_try;
-    mono_t busy_since; /* another write-back runs since then; ms 0: none */
+    mono_t busy_since;  /* another write-back runs since then; ms 0: none */
     struct err skipped; /* what the last complete run skipped */
     struct err found;   /* what the current run skips, over several ticks */
     int64_t pause;
