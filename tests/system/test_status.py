@@ -289,7 +289,7 @@ def test_the_age_of_a_dump_after_the_clock_was_set_back(keeper):
     keeper.set_clock(-7200)
     keeper.wait_log("the wall clock jumped by -")
     at = keeper.status()["updated"]
-    told = keeper.wait(lambda: (lambda s: s["updated"] != at and s)(keeper.status()), "the next status")
+    told = keeper.expect("the next status", updated=lambda u: u != at)
     assert 0 <= told["last_dump"]["age_seconds"] < 3600, told["last_dump"]
 
 
