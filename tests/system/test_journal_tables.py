@@ -219,7 +219,7 @@ def test_a_moment_before_a_table_was_created_again(make_followed):
 
 THREE = "CREATE TABLE fresh (id INT PRIMARY KEY, a INT, b INT) ENGINE=MEMORY"
 # what is done to the table after the changes that count; whether its columns are still those of the changes
-LATER = {
+REDEFINED = {
     "altered": (["ALTER TABLE fresh MODIFY a INT AFTER b"], False),
     "another order": (["DROP TABLE fresh", "CREATE TABLE fresh (id INT PRIMARY KEY, b INT, a INT) ENGINE=MEMORY"], False),
     "by another statement": (["DROP TABLE fresh", THREE.replace("TABLE", "TABLE IF NOT EXISTS").replace("a INT, b", "b INT, a")], False),
@@ -241,11 +241,11 @@ def logged(make_server, make_world, make_keeper):
 
 
 @pytest.mark.each_server
-@pytest.mark.parametrize("how", LATER)
+@pytest.mark.parametrize("how", REDEFINED)
 def test_a_new_table_is_defined_anew_after_the_loss(logged, how):
     """The log has no names of columns. If a game changes a new table between the loss and the restore, its rows are reported as
     lost: they would get into other columns."""
-    statements, known = LATER[how]
+    statements, known = REDEFINED[how]
     logged.server.crash()
     logged.world.sql(*statements)
     told = logged.ok("--restore", "--json")
@@ -255,11 +255,11 @@ def test_a_new_table_is_defined_anew_after_the_loss(logged, how):
 
 
 @pytest.mark.each_server
-@pytest.mark.parametrize("how", LATER)
+@pytest.mark.parametrize("how", REDEFINED)
 def test_a_new_table_is_defined_anew_after_the_moment(logged, how):
     """--at refuses a moment before a new table was changed if only the server's log has its rows. A restore meanwhile does not
     matter."""
-    statements, known = LATER[how]
+    statements, known = REDEFINED[how]
     world = logged.world
     created = second(world)
     wait_for(lambda: second(world) > created, "the next second")
