@@ -46,7 +46,7 @@ enum change_kind {
     CHANGE_MARKER, /* the sentinel's row was written: tuple (only on request) */
     /* rows of an unknown table, or such a table may now be part of the world */
     CHANGE_UNKNOWN_TABLE,
-    CHANGE_EXISTS, /* CREATE TABLE IF NOT EXISTS: the table existed, or is new */
+    CHANGE_EXISTS, /* CREATE TABLE IF NOT EXISTS: the table existed, or is new: table, sql */
     /* a definition changed, but no row, column or primary key: deed, sql, at; scope: with an ENGINE
      * clause, or from segments */
     CHANGE_DEFINED,

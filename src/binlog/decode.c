@@ -528,7 +528,10 @@ static int take_query(struct decode *d, const struct event *ev)
     case STATEMENT_CHANGE:
         return give_statement(d, ev, NULL);
     case STATEMENT_EXISTS:
-        return decode_give(d, CHANGE_EXISTS, &(struct change){.table = &seen_of(d, st.table)->pub});
+        return decode_give(d, CHANGE_EXISTS,
+                           &(struct change){.table = &seen_of(d, st.table)->pub,
+                                            .sql = ev->query.sql,
+                                            .sql_len = ev->query.len});
     case STATEMENT_ARRIVAL:
         return give_arrival(d, ev);
     case STATEMENT_NONE:

@@ -172,8 +172,7 @@ static bool replay_unwanted(const struct run *r, const char *name)
  * not a gap for other tables. */
 static void replay_take_gap(struct run *r, const struct change *c)
 {
-    if (!c->deed && c->scope && c->scope->count == 1 &&
-        replay_unwanted(r, c->scope->tables[0].name))
+    if (c->scope && c->scope->count == 1 && replay_unwanted(r, c->scope->tables[0].name))
         return; /* its rows do not come from the journal */
     bool fits = r->fresh && c->scope && !partly_merged(r) &&
                 replay_scope_fits(r->out, r->s->m, c->scope, r->parts);
@@ -542,6 +541,13 @@ static uint64_t hash_of_statement(const struct change *c)
     return c->sql ? text_hash(TEXT_HASH, c->sql, c->sql_len) : 0;
 }
 
+/* Follows a new table from the statement that created it. */
+static void open_created(struct run *r, const char *name, bool unsure, const struct change *c)
+{
+    replay_table_open(r->out, name, c->create, unsure, c->at);
+    replay_table(r->out, name)->made_by = hash_of_statement(c);
+}
+
 /* Takes a creation. A follower also stores the CREATE TABLE IF NOT EXISTS of a table whose creation
  * an earlier follower stored. */
 static void replay_take_created(struct run *r, const struct change *c)
@@ -554,8 +560,7 @@ static void replay_take_created(struct run *r, const struct change *c)
         return;
     }
     delta_waiting(r, delta_drain);
-    replay_table_open(r->out, name, c->create, c->scope->may_exist || c->scope->engine, c->at);
-    replay_table(r->out, name)->made_by = hash_of_statement(c);
+    open_created(r, name, c->scope->may_exist || c->scope->engine, c);
 }
 
 /* Meets a table in the log. A new table may have no rows yet. */
@@ -575,7 +580,7 @@ static void replay_take_existing(struct run *r, const struct change *c)
     if (!is_fresh(r, name))
         meet_table(r, c->table);
     else if (!own)
-        replay_table_open(r->out, name, NULL, true, c->at);
+        open_created(r, name, true, c);
 }
 
 /* Returns whether the journal has the rows that a table had before an ALTER TABLE with an ENGINE
@@ -625,18 +630,23 @@ static void define_later(struct run *r, const char *name, enum scope_deed deed, 
     }
 }
 
-/* Takes a statement after the changes that count. */
+/* Takes a definition after the changes that count. A statement of which neither tables nor effect
+ * are known may concern any table. Our own statements move tables and leave their columns; the
+ * text in `why` has no comments. */
 static void replay_take_later(struct run *r, const struct change *c)
 {
     const struct statement_summary *d = c->deed;
     const struct statement_scope *s = c->scope;
+    bool defines = c->kind == CHANGE_GAP || c->kind == CHANGE_CREATED;
     if (c->kind == CHANGE_EXISTS) {
         const struct replay_table *t = replay_table(r->out, c->table->name);
         if (t && t->dropped)
-            define_later(r, t->name, SCOPE_CREATED, 0);
+            define_later(r, t->name, SCOPE_CREATED, hash_of_statement(c));
     }
-    if (c->kind != CHANGE_GAP && c->kind != CHANGE_CREATED)
+    if (!defines || (c->why && strstr(c->why, DB_OWN_PREFIX)))
         return;
+    for (size_t i = 0; !s && !d && c->sql && i < r->out->table_count; i++)
+        define_later(r, r->out->tables[i].name, SCOPE_ALTERED, 0);
     for (size_t i = 0; s && i < s->count; i++)
         define_later(r, s->tables[i].name, s->tables[i].deed, hash_of_statement(c));
     for (size_t i = 0; !s && d && i < d->count && i < STATEMENT_DEED_TABLES; i++)
@@ -652,6 +662,7 @@ static int replay_take(void *arg, const struct change *c)
         replay_take_later(r, c);
     if (r->phase == PHASE_LATER)
         return 0;
+    bool in_world = r->phase == PHASE_WORLD;
     switch (c->kind) {
     case CHANGE_BEGIN:
         replay_begin_group(r, c);
@@ -711,6 +722,8 @@ static int replay_take(void *arg, const struct change *c)
     case CHANGE_UNKNOWN_TABLE:
         break;
     }
+    if (in_world && r->phase == PHASE_LOST) /* the statement that ends the journal defines, too */
+        replay_take_later(r, c);
     return 0;
 }
 

@@ -107,7 +107,7 @@ void replay_table_define(struct replay *r, const char *name, const char *create)
 void replay_tables_restored(struct replay *r)
 {
     for (size_t i = r->table_count; i-- > 0;)
-        if (!r->tables[i].fresh)
+        if (!r->tables[i].fresh || r->tables[i].dropped)
             forget_table(r, &r->tables[i]);
 }
 

@@ -137,6 +137,16 @@ def in_session(keeper, *statements):
     one.close()
 
 
+def test_a_store_that_is_rebuilt(carried):
+    """ALTER TABLE ... ENGINE=InnoDB of the tables of players' progress, which stay on this server, is no loss."""
+    keeper = carried("server").keeper
+    keeper.dump()
+    in_session(keeper, "ALTER TABLE wk_progress ENGINE=InnoDB")
+    keeper.world.mark(9)
+    keeper.server.crash()
+    assert keeper.ok("--restore", "--json")["lost"] == "nothing lost"
+
+
 def saves(keeper, schema=None):
     return keeper.server.sql("SELECT blob_key,seq,`blob` FROM wk_progress ORDER BY 1", schema=schema or keeper.world.schema)
 

@@ -221,6 +221,8 @@ THREE = "CREATE TABLE fresh (id INT PRIMARY KEY, a INT, b INT) ENGINE=MEMORY"
 # what is done to the table after the changes that count; whether its columns are still those of the changes
 REDEFINED = {
     "altered": (["ALTER TABLE fresh MODIFY a INT AFTER b"], False),
+    "altered in doubtful words": (['ALTER TABLE fresh MODIFY a INT AFTER b, COMMENT "x"'], False),
+    "altered behind a comment": (["ALTER /*!50000 TABLE */ fresh MODIFY a INT AFTER b"], False),
     "another order": (["DROP TABLE fresh", "CREATE TABLE fresh (id INT PRIMARY KEY, b INT, a INT) ENGINE=MEMORY"], False),
     "by another statement": (["DROP TABLE fresh", THREE.replace("TABLE", "TABLE IF NOT EXISTS").replace("a INT, b", "b INT, a")], False),
     "replaced": (["CREATE TABLE other (id INT PRIMARY KEY, b INT, a INT) ENGINE=MEMORY", "DROP TABLE fresh",
@@ -274,6 +276,53 @@ def test_a_new_table_is_defined_anew_after_the_moment(logged, how):
         assert world.sql("SELECT id,a,b FROM fresh") == ((1, 10, 20),) and world.marked() == 1, done
     else:
         assert done.rc == REFUSED and "its definition changed later" in done.json["error"]["text"], done
+
+
+@pytest.mark.each_server
+def test_a_new_table_is_defined_anew_by_what_ends_the_journal(logged):
+    """The statement that ends the journal of all tables, because its tables are not certain, defines a new table, too."""
+    logged.world.sql(*REDEFINED["altered in doubtful words"][0])
+    logged.server.crash()
+    told = logged.ok("--restore", "--json")
+    assert logged.world.sql("SELECT id,a,b FROM fresh") == () and told["lost"] != "nothing lost", told
+
+
+@pytest.mark.each_server
+def test_a_start_script_makes_a_new_table_again(logged):
+    """A game that drops and creates its tables at each start, also before the restore, gets the rows of a new table back."""
+    script = ["DROP TABLE IF EXISTS fresh", THREE.replace("TABLE", "TABLE IF NOT EXISTS")]
+    logged.world.sql(*script, "INSERT INTO fresh VALUES (2,5,6)")
+    logged.server.crash()
+    logged.world.sql(*script)
+    told = logged.ok("--restore", "--json")
+    assert logged.world.sql("SELECT id,a,b FROM fresh") == ((2, 5, 6),) and told["lost"] == "nothing lost", told
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("words", ["TABLE", "TABLE IF NOT EXISTS"])
+def test_a_new_table_that_was_dropped_before_the_restore(logged, words):
+    """Rows of a new table that was dropped before a restore do not come back with a table of that name that is made later."""
+    logged.server.crash()
+    logged.world.sql("DROP TABLE fresh")
+    logged.ok("--restore")
+    logged.world.sql(THREE.replace("TABLE", words), "INSERT INTO fresh VALUES (2,5,6)")
+    logged.server.crash()
+    told = logged.ok("--restore", "--json")
+    assert logged.world.sql("SELECT id,a,b FROM fresh") == ((2, 5, 6),) and told["lost"] == "nothing lost", told
+
+
+@pytest.mark.only("mariadb", why="MySQL renames all tables or none")
+def test_a_new_table_and_half_a_swap(logged):
+    """The end of a swap that was killed renames a new table, which leaves its columns as they are: its rows come back."""
+    logged.server.crash()
+    logged.run("--restore", fault="restore.before_rename=kill")
+    with open(os.path.join(logged.dumps_dir, "pending.json"), encoding="utf-8") as f:
+        order = json.load(f)["tables"]
+    old, new = (f"worldkeeper_tmp_{age}_{order.index('fresh'):06}" for age in ("old", "new"))
+    logged.world.sql("SET sql_log_bin=0", f"RENAME TABLE fresh TO {old}, {new} TO fresh")
+    logged.server.crash()
+    told = logged.ok("--restore", "--json")
+    assert logged.world.sql("SELECT id,a,b FROM fresh") == ((1, 10, 20),), told
 
 
 LOST = {
