@@ -162,13 +162,13 @@ static void watch_ourselves(struct world *w, mono_t now)
     int64_t drift = offset - loop.wall_offset;
     bool set = drift > DOUBT_DRIFT_MS || drift < -DOUBT_DRIFT_MS;
     char text[160] = "", t[TEXT_SHORT];
-    if (late > DOUBT_LATE_MS)
+    if (late > DOUBT_LATE_MS) {
         line_set(text, sizeof text, "this process stood still for %s", text_duration(late, t));
-    else if (set)
+        forgive_silence(w, now);
+    } else if (set) {
         line_set(text, sizeof text, "the wall clock jumped by %s%s", drift < 0 ? "-" : "",
                  text_duration(drift < 0 ? -drift : drift, t));
-    if (late > DOUBT_LATE_MS)
-        forgive_silence(w, now);
+    }
     loop.last_tick = now;
     loop.wall_offset = offset;
     if (text[0]) {

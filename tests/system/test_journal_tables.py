@@ -216,7 +216,6 @@ def test_a_moment_before_a_table_was_created_again(make_followed):
     assert [(t["table"], t["why"]) for t in told["as_dumped"]] == [("fresh", "requested: the table as it was then")]
 
 
-
 THREE = "CREATE TABLE fresh (id INT PRIMARY KEY, a INT, b INT) ENGINE=MEMORY"
 # what is done to the table after the changes that count; whether its columns are still those of the changes
 REDEFINED = {
