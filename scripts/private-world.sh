@@ -59,7 +59,11 @@ pw_begin() {
     if [ "$(id -u)" = 0 ]; then chown "$PW_USER" "$PW_DIR"/{data,status,dumps,run,tmp,password}; fi
 }
 
-pw_alive() { [ -n "$1" ] && kill -0 "$1" 2>/dev/null; }
+# A child that has ended is not alive, even before this shell has been told of its end.
+pw_alive() {
+    local stat
+    [ -n "$1" ] && kill -0 "$1" 2>/dev/null && read -r stat 2>/dev/null <"/proc/$1/stat" && [[ ${stat##*) } != Z* ]]
+}
 
 # pw_end PID [SIGNAL [SECONDS]]: ends a child, by force when it does not listen, and waits for that.
 pw_end() {

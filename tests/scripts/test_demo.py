@@ -41,6 +41,17 @@ def processes_with(text):
     return found
 
 
+def test_a_child_that_has_ended_is_not_alive():
+    """A process that has ended does not count as alive, although its parent has not been told of its end."""
+    ask = [". " + os.path.join(ROOT, "scripts/private-world.sh") + '; pw_alive "$1"', "bash"]
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        pid = str(child.pid)
+        assert subprocess.run(["bash", "-c", *ask, pid], check=False).returncode == 0
+        child.stdin.close()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert subprocess.run(["bash", "-c", *ask, pid], check=False).returncode != 0
+
+
 def test_the_flag_goes_up_waiting_restoring_up(demo):
     # It lasts until the flag's reader has seen it, on a busy machine too.
     done = demo(WORLDKEEPER_FAULT="restore.loaded=sleep:3000")
