@@ -268,7 +268,7 @@ static void note_carried(struct decode *d, struct seen *s)
     held_note(d->held);
 }
 
-/* Reports a change of rows, that of a carried table once its transaction has ended. */
+/* Reports a change of rows. A change of a carried table is reported when its transaction ends. */
 static int decode_give_rows(struct decode *d, struct seen *s, enum change_kind kind,
                             struct change *c)
 {

@@ -129,8 +129,8 @@ static void held_savepoint(struct held *h, uint64_t name)
     h->savepoint_count++;
 }
 
-/* Drops the changes after the savepoint. A savepoint of a stored function may have the name of one
- * outside of it, so two of the name are not certain. */
+/* Drops the changes after the savepoint. If two savepoints have this name, the ROLLBACK TO is
+ * doubtful: one of them may belong to a stored function. */
 static void held_rollback_to(struct held *h, uint64_t name)
 {
     size_t found = 0, changes = 0;

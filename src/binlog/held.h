@@ -27,8 +27,8 @@ void held_free(struct held *h);
 void held_begin(struct held *h);
 /* Records that the transaction has a change of a carried table. */
 void held_note(struct held *h);
-/* Holds a change with a copy of its texts. Returns false if there are too many: the caller passes
- * on those that are held and then this one. */
+/* Holds a change, with copies of its texts. Returns false if its transaction is too large: then the
+ * caller reports all held changes and this one. */
 bool held_add(struct held *h, const struct change *c);
 /* Sets `c` to the change number `i`. Returns false if there are fewer. */
 bool held_get(const struct held *h, size_t i, struct change *c);
@@ -37,7 +37,8 @@ void held_drop(struct held *h);
 /* Takes a statement that decides on changes. Returns true if it is the XA COMMIT of a transaction
  * that may have changed carried tables. */
 bool held_edge(struct held *h, const struct statement *st);
-/* The transaction ends as a prepared one, which is decided later. `read`: its rows were read. */
+/* Records that the transaction ends with XA PREPARE; a later XA statement decides on its changes.
+ * `read`: its rows were read. */
 void held_prepare(struct held *h, bool read);
 
 /* What becomes of the held changes at the end of the transaction. */

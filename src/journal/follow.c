@@ -558,19 +558,26 @@ static struct db_binlog_pos follow_place_of(const struct change *c)
     return p;
 }
 
+/* Returns the newest dump, in `dumps`, or NULL if there is none. */
+static const struct manifest *newest_dump(const struct follower *f, struct catalog *dumps)
+{
+    catalog_load(f->a->dump_dirfd, f->a->cfg->name, dumps, NULL);
+    const struct catalog_entry *newest = catalog_newest(dumps, 0);
+    return newest ? &newest->m : NULL;
+}
+
 /* Returns whether the newest dump contains one of these tables. `end` receives the dump's end
  * position; NULL if not needed. */
 static bool newest_has(const struct follower *f, const struct names *tables,
                        struct db_binlog_pos *end)
 {
     SCOPED(catalog_free) struct catalog dumps = {0};
-    catalog_load(f->a->dump_dirfd, f->a->cfg->name, &dumps, NULL);
-    const struct catalog_entry *newest = catalog_newest(&dumps, 0);
+    const struct manifest *newest = newest_dump(f, &dumps);
     bool has = false;
     for (size_t i = 0; newest && i < tables->count && !has; i++)
-        has = manifest_table(&newest->m, tables->list[i]) != NULL;
+        has = manifest_table(newest, tables->list[i]) != NULL;
     if (newest && end)
-        *end = newest->m.end;
+        *end = newest->end;
     return has;
 }
 
@@ -779,16 +786,15 @@ static int put_created(struct follower *f, const char *name, bool may_exist, boo
     return follow_put(f, &made);
 }
 
-/* Returns whether a restore certainly has the rows that a table had before an ALTER TABLE with an
- * ENGINE clause, which may have made it a MEMORY table. What earlier followers read is not known
- * here. */
+/* Returns whether a restore has all rows of a table from before its ALTER TABLE with an ENGINE
+ * clause, which may have made it a MEMORY table. False in doubt: what earlier followers read is not
+ * known here. */
 static bool has_rows(const struct follower *f, const char *name)
 {
     SCOPED(catalog_free) struct catalog dumps = {0};
-    catalog_load(f->a->dump_dirfd, f->a->cfg->name, &dumps, NULL);
-    const struct catalog_entry *newest = catalog_newest(&dumps, 0);
-    const struct manifest_table *dumped = newest ? manifest_table(&newest->m, name) : NULL;
-    if (dumped) /* segments have the changes of other engines only from then on */
+    const struct manifest *newest = newest_dump(f, &dumps);
+    const struct manifest_table *dumped = newest ? manifest_table(newest, name) : NULL;
+    if (dumped) /* segments have no earlier changes of a table of another engine */
         return !f->keep || strcasecmp(dumped->engine, "MEMORY") == 0;
     return names_has(&f->fresh, name) && !names_has(&f->unsure, name);
 }

@@ -530,7 +530,7 @@ static bool is_fresh(const struct run *r, const char *name)
     return r->fresh && r->s->m && !manifest_table(r->s->m, name);
 }
 
-/* Returns whether the dump has the table, or its creation, or its gap, was read. */
+/* Returns whether the table is in the dump, or a change of it was read. */
 static bool is_known(const struct run *r, const char *name)
 {
     return (r->s->m && manifest_table(r->s->m, name)) || replay_table(r->out, name);
@@ -583,8 +583,9 @@ static void replay_take_existing(struct run *r, const struct change *c)
         open_created(r, name, true, c);
 }
 
-/* Returns whether the journal has the rows that a table had before an ALTER TABLE with an ENGINE
- * clause, which may have made it a MEMORY table. Segments have no changes of other engines. */
+/* Returns whether dump and journal have all rows of a table from before its ALTER TABLE with an
+ * ENGINE clause, which may have made it a MEMORY table. Segments have no changes of a table of
+ * another engine. */
 static bool has_rows_before(const struct run *r, const char *name)
 {
     const struct manifest_table *dumped = manifest_table(r->s->m, name);

@@ -80,7 +80,7 @@ struct replay_table {
         fresh;
     bool unsure;   /* fresh: it may have had another engine, with rows that no change shows */
     bool closed;   /* followed only up to `at` */
-    bool older;    /* closed: its lost rows may be older than `at`, by an unknown time */
+    bool older;    /* closed: rows of unknown age, from before `at`, may be lost, too */
     bool engine;   /* closed by an ALTER TABLE with an ENGINE clause */
     wall_t at;     /* time of creation, or of the end */
     char why[256]; /* reason for `closed` */
@@ -121,7 +121,7 @@ struct replay {
     char damage[LINE]; /* damage of a segment; "": none found */
     char gap[LINE];    /* why all of it, or a table, ends earlier than it should; "": it does not */
     wall_t gap_at; /* time of the first transaction that could not be followed; ms 0: before any */
-    bool older;    /* the gap concerns a table whose lost rows may be older, by an unknown time */
+    bool older;    /* rows of unknown age, from before `gap_at`, may be lost, too */
     bool part;     /* the gap concerns only the tables named in it; all others are complete */
     /* that transaction could not be followed: everything before it is included */
     bool gap_is_group;

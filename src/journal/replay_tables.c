@@ -131,7 +131,8 @@ bool replay_scope_fits(const struct replay *r, const struct manifest *m,
     return m != NULL;
 }
 
-/* Returns whether the dump has the table with another engine. Segments have no changes of it. */
+/* Returns whether the table has another engine than MEMORY in the dump. Segments have no changes of
+ * such a table. */
 static bool other_engine(const struct manifest *m, const char *name)
 {
     const struct manifest_table *dumped = manifest_table(m, name);

@@ -93,9 +93,10 @@ int64_t ledger_mark_step(const struct config_ledger *cfg)
     return step < 1000 ? 1000 : step;
 }
 
-/* Replaces time and id of marker rows with a time in the future: the clock was set back since they
- * were written. They would be old too late, and take the place of those that are to be written now.
- * No row is rolled up too early, because all ids up to `id` exist by now. */
+/* Gives the present time and `id` to the marker rows whose time is in the future, because the clock
+ * was set back after they were written. They would become old too late, and would keep new marker
+ * rows from being written. No row is rolled up too early, because all ids up to `id` exist by now.
+ */
 static int renew_marks(struct db *db, const struct ledger *l, const char *mark, int64_t now,
                        uint64_t id, struct err *e)
 {

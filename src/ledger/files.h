@@ -71,8 +71,8 @@ int ledger_file_take(const struct buf *manifest, struct ledger_file *f, struct e
  * the end. */
 int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, void *arg,
                      struct err *e);
-/* Removes the files that were written before `oldest`, also those that were moved aside. The files
- * of interrupted runs stay, because the next run needs them. */
+/* Removes the files that were written before `oldest`, including those that were moved aside. The
+ * files of interrupted runs stay, because the next run needs them. */
 int ledger_files_expire(int dirfd, const char *ledger, const struct ledger_filed *m, wall_t oldest,
                         struct err *e);
 /* Moves the file aside, so that it no longer counts. */

@@ -67,7 +67,8 @@ static int by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* For qsort() and bsearch(). An id is in two files if its row was updated, or ids began again. */
+/* For qsort() and bsearch(). An id alone is not enough: an updated row is in two files with one id,
+ * and ids may begin again. */
 static int by_row(const void *a, const void *b)
 {
     const struct known_id *x = a, *y = b;

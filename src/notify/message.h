@@ -68,8 +68,8 @@ struct request_result {
 };
 void request_result_free(struct request_result *r);
 
-/* Told of a part of a message that the server has accepted, before the next part is sent. If the
- * rest fails, that part need not be sent again. */
+/* Functions that are called for each part of a message that the server has accepted, before the
+ * next part is sent. If the rest fails, only the rest is sent again. */
 struct request_progress {
     void (*alert)(void *arg, unsigned place); /* a webhook: the alert at this place, from 1 */
     void (*recipients)(void *arg, const json_t *left); /* a mail: all recipients except these */

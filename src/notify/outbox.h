@@ -90,8 +90,8 @@ const json_t *outbox_next(const struct outbox *o);
 void outbox_given(struct outbox *o);
 void outbox_stored(struct outbox *o, uint64_t number);
 void outbox_not_stored(struct outbox *o);
-/* Stores the alerts again that could not be stored: the oldest now, each other one when the one
- * before it is stored, so that the numbers keep the order. outbox_add() does so too. */
+/* Retries the alerts that could not be stored: the oldest now, and each other one when the one
+ * before it is stored, so that the numbers keep the order. outbox_add() does this, too. */
 void outbox_store_again(struct outbox *o);
 /* Returns an alert whose copy on the disk must be replaced, and its number, or NULL. rewritten():
  * it was passed on. */

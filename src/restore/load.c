@@ -346,8 +346,8 @@ int loader_hash(const char *tuples, size_t len, uint64_t *hash, struct err *e)
     return 0;
 }
 
-/* Appends the columns that tuples of the journal have: those of the definition that the changes
- * follow. If that of the table differs, only its text is left. */
+/* Appends the columns of the journal's tuples. If the table now has other columns, they are read
+ * from the CREATE TABLE that the changes follow. */
 static int add_all_columns(const struct loader *l, struct buf *out, struct err *e)
 {
     const struct target *t = l->target;

@@ -73,7 +73,7 @@ int redefined_note(struct restore *r, struct err *e)
 
 /* ---- does the dump's definition help? ---- */
 
-/* Decides whether the dump's definition may help after loading the table failed with `e`. */
+/* Returns whether a table whose load failed with `e` may be loaded with the dump's definition. */
 static bool redefined_helps(const struct plan *p, const struct target *t, const struct err *e)
 {
     return !t->skip && plan_changed(p, t) && !plan_defines(p, t) && !db_lock_busy(e) &&

@@ -54,7 +54,7 @@ struct restore_result {
         int64_t took_ms;  /* to read and merge them */
         wall_t last;      /* time of the last one; ms 0: there was none */
         wall_t gap_at;    /* changes are missing from here on; ms 0: from the dump on */
-        bool older;       /* a table lost older rows as well: they may be of any age */
+        bool older;       /* rows of unknown age, from before `gap_at`, may be lost, too */
         bool unsynced;    /* a crash of the server's machine may lose the end of its log */
         struct db_binlog_pos upto;
         char gap[LINE]; /* why the changes are not complete */

@@ -145,14 +145,13 @@ static bool rollups_holds(const struct world *w, enum condition_id id, unsigned 
     char t[TEXT_SHORT], every[TEXT_SHORT];
     if (ran && l->took_ms > slow)
         slow = l->took_ms;
+    bool is_slow = !l->failing && slow > c->interval && slow >= SLOW_LEAST_MS;
     if (id == CONDITION_LEDGER && l->failing)
         buf_printf(what, "rolling up ledger %s failed: %s", l->name, l->error.text);
-    else if (id == CONDITION_LEDGER_SLOW && !l->failing && slow > c->interval &&
-             slow >= SLOW_LEAST_MS && l->prevents.cls)
+    else if (id == CONDITION_LEDGER_SLOW && is_slow && l->prevents.cls)
         buf_printf(what, "ledger %s has not been rolled up for %s: %s", l->name,
                    text_duration(slow, t), l->prevents.text);
-    else if (id == CONDITION_LEDGER_SLOW && !l->failing && slow > c->interval &&
-             slow >= SLOW_LEAST_MS)
+    else if (id == CONDITION_LEDGER_SLOW && is_slow)
         buf_printf(
             what,
             "ledger %s grows faster than it is rolled up: a run takes %s, and one is due every %s",
@@ -381,8 +380,7 @@ static bool rollups_choose(mono_t now)
 }
 
 /* Measures how long runs wait. The wait begins when a run is allowed, because a pause or a restore
- * is not the ledger's fault. A ledger that was not seen yet waits if its first look is prevented.
- */
+ * is not the ledger's fault. If the first look at a ledger is prevented, the ledger waits, too. */
 static void watch_waits(struct world *w, mono_t now, bool may)
 {
     bool slow = false;

@@ -474,7 +474,8 @@ def test_a_table_that_became_memory_before_the_start(make_followed, mode, stored
 
 @pytest.mark.each_server
 def test_a_new_durable_table_that_became_memory(make_followed):
-    """Segments have the creation of a durable table that has a column named like a table of the world, but not its rows."""
+    """A durable table has a column that is named like a table of the world. Segments have the creation of the table, and none of
+    its rows."""
     keeper = make_followed()
     dump_and_follow(keeper)
     keeper.world.sql("CREATE TABLE t (id INT PRIMARY KEY, mark INT) ENGINE=InnoDB", "INSERT INTO t VALUES (1,2)")

@@ -21,7 +21,7 @@ from wk.follow import dump_and_follow
 from wk.keeper import sanitized
 from wk.offsite import AGE, files, lose_machine, manifests, off_site, open_age, segments, stored, wait_segments
 from wk.stores import SECRET
-from wk.util import PATIENCE, peak_mib, wait_for
+from wk.util import PATIENCE, fill_up, peak_mib, wait_for
 
 pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test"),
               pytest.mark.any_server]
@@ -255,13 +255,6 @@ def test_a_store_of_many_that_takes_everything(world_and_liar):
     assert {path: w.liar.objects.get(path) for path in others} == others
     del w.liar.objects["/bucket/w1/dumps/sub/x.json"]
     w.all_stored()
-
-
-def fill_up(path):
-    """Writes into the file until its disk is full."""
-    with open(path, "wb", buffering=0) as f, contextlib.suppress(OSError):
-        while True:
-            f.write(b"x" * 4096)
 
 
 def test_a_store_that_is_full(make_world, make_keeper, small_disk, store):

@@ -1,5 +1,6 @@
 """Utilities that every part of the harness needs: waiting, ports, processes, quoting."""
 import contextlib
+import errno
 import itertools
 import os
 import random
@@ -188,3 +189,13 @@ def peak_mib(pids):
         with open(f"/proc/{pid}/status") as f:
             found += [int(line.split()[1]) // 1024 for line in f if line.startswith("VmHWM")]
     return max(found)
+
+
+def fill_up(path):
+    """Writes into the file until its disk is full."""
+    with open(path, "wb", buffering=0) as f:
+        try:
+            while True:
+                f.write(b"x" * 4096)
+        except OSError as e:
+            assert e.errno == errno.ENOSPC, e
