@@ -65,7 +65,7 @@ def campaigns():
                  {"takeovers": r"(\d+) takeovers", "saves": r"^round \d+: (\d+) saves"}, ("takeovers", 10000)),
         Campaign("mutants", "deliberate mistakes that the tests must notice", "make mutants",
                  {"noticed": r": (noticed): ", "not noticed": r": (NOT NOTICED): "}, ("noticed", 1), once=True),
-        Campaign("fuzz", "fuzz targets with sanitizers, 30 CPU minutes each", "make fuzz-campaign FUZZ_CAMPAIGN='--seconds 3600'",
+        Campaign("fuzz", "fuzz targets with sanitizers, 30 CPU minutes each", "make fuzz-campaign FUZZ_CAMPAIGN='--jobs 2 --seconds 1800'",
                  {"CPU minutes": r"^\w+ +([\d.]+) +[\d,]+  ", "executions": r"^\w+ +[\d.]+ +([\d,]+)  ",
                   "targets": r"^(\w+) +[\d.]+ +[\d,]+  "}, ("CPU minutes", 480), once=True),
         Campaign("threads", "ThreadSanitizer on unit tests and on system tests with threads", "scripts/tsan.sh", {"tests": r"(\d+) passed"},
