@@ -7,7 +7,7 @@ sums over commits name the oldest of these, and how much of the program has chan
 
   tests/report.py                        all campaigns, until each is done
   tests/report.py --seconds 3600 kills   only the named ones, for an hour
-  tests/report.py --jobs 3               three campaigns at a time: most of them wait more than they compute
+  tests/report.py --jobs 3               three slices at a time: most of them wait more than they compute
   tests/report.py --write                only write the report
 """
 import argparse
@@ -165,7 +165,7 @@ class Results:
 
 def run_slice(campaign, seed):
     """Returns (seconds that it took, counts, what failed or None)."""
-    log = STATE / f"{campaign.name}.log"
+    log = STATE / f"{campaign.name}-{seed}.log"
     began = time.monotonic()
     with open(log, "wb") as out:
         run = subprocess.run(["bash", "-c", campaign.command.format(seed=seed)], cwd=TOP, stdin=subprocess.DEVNULL, stdout=out,
@@ -177,15 +177,21 @@ def run_slice(campaign, seed):
 
 
 def run_campaigns(chosen, at, results, jobs, end):
-    """Runs slices, at most one of each campaign at a time, until all campaigns are done. Begins none after the time `end`."""
+    """Runs slices until all campaigns are done. Begins none after the time `end`."""
     running = {}
+
+    def under_way(campaign):
+        return list(running.values()).count(campaign)
+
     with ThreadPoolExecutor(jobs) as pool:
         while True:
-            left = [c for c in chosen if c not in running.values() and not results.done(c, at)]
-            while left and len(running) < jobs and not (end and time.monotonic() >= end):
-                campaign = min(left, key=lambda c: results.row(c, at)["seconds"])
-                left.remove(campaign)
-                seed = 1000 * (sum(row["slices"] for row in results.all[campaign.name].values()) + 1)  # no other commit had it
+            while len(running) < jobs and not (end and time.monotonic() >= end):
+                left = [c for c in chosen if not results.done(c, at) and not (c.once and under_way(c))]
+                if not left:
+                    break
+                campaign = min(left, key=lambda c: (under_way(c), results.row(c, at)["seconds"]))
+                slices = sum(row["slices"] for row in results.all[campaign.name].values()) + under_way(campaign)
+                seed = 1000 * (slices + 1)  # no other commit had it
                 running[pool.submit(run_slice, campaign, seed)] = campaign
             if not running:
                 return
