@@ -152,6 +152,7 @@ int record_read(const struct transfer *t, const char *world, struct lives *io, s
     SCOPED(xfree) char *dir = xasprintf("%s/record/", world);
     struct found f = {.world = world};
     struct name tried, known = record_name_of(io);
+    struct lives read;
     uint64_t highest = 0;
     err_clear(ignored);
     for (unsigned i = 0; i < TRIES; i++) {
@@ -165,18 +166,18 @@ int record_read(const struct transfer *t, const char *world, struct lives *io, s
         }
         if (i == 0)
             highest = f.newest.number;
-        int got = record_compare(&f.newest, &known) == 0
-                      ? 1
-                      : read_one(t, world, &f.newest, io, ignored, e);
+        bool cached = record_compare(&f.newest, &known) == 0;
+        int got = cached ? 1 : read_one(t, world, &f.newest, &read, ignored, e);
         if (got < 0)
             return err_step(e, "reading the record of the world");
-        io->highest = highest;
-        if (got > 0)
+        if (got > 0) {
+            *io = cached ? *io : read;
+            io->highest = highest;
             return 0;
+        }
         tried = f.newest;
         f.below = &tried;
     }
-    *io = (struct lives){0};
     return err_set(
         e, ERR_REFUSED, 0,
         "cannot determine the record of the world: %u newer files have no valid HMAC: %s", TRIES,

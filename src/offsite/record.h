@@ -36,7 +36,7 @@ enum record_says record_judge(const struct lives *newest, const char *holder,
 bool record_replaced(const struct lives *newest, const struct life *own, const struct lives *last);
 
 /* Reads the newest valid record; number 0: there is none. `io`: the previous result, or zeros; the
- * same record is not read again. `ignored`: a newer one that is not signed by our key, or is
+ * same record is not read again. On failure `io` is not changed. `ignored`: a newer one that is not signed by our key, or is
  * damaged; ERR_NONE: there is none. */
 int record_read(const struct transfer *t, const char *world, struct lives *io, struct err *ignored,
                 struct err *e);

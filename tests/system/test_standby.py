@@ -942,6 +942,33 @@ def test_a_world_that_is_up_and_was_replaced(make_pair, store):
     assert record(store)["generation"] == told["generation"] and len(record(store)["ancestors"]) == 1
 
 
+def records(store):
+    """Returns the directory of the records, and their names in it."""
+    at = os.path.join(store["offsite"]["url"].removeprefix("file://"), "w1", "record")
+    return at, sorted(os.listdir(at))
+
+
+def test_a_record_of_a_stranger(make_pair, store):
+    """With a key, a newer record that no key of ours signed changes nothing, however often the records are read: no record is
+    written, and no machine keeps the world in place of the one that has it."""
+    one, two = make_pair("small", ())
+    for keeper in (one, two):
+        keeper.configure({"dump": {"hmac_key_file": keeper.secret("hmac", "k" * 32)}})
+    one.ok("--seal")
+    two.start("STANDBY")
+    dump_and_follow(one)
+    stored(one)
+    at, before = records(store)
+    junk = "7-7-" + "a" * 32 + ".json"
+    with open(os.path.join(at, junk), "w") as f:
+        f.write("{}")
+    for _ in range(3):  # each object is stored only after the record was read again
+        one.dump()
+        stored(one)
+    assert records(store)[1] == sorted([*before, junk])
+    assert one.state() == "UP" and two.state() == "STANDBY"
+
+
 def test_what_an_ancestor_has_after_its_successor(make_pair, store):
     """A dump made after the takeover and never stored is abandoned: no promotion uses it, and --list says so."""
     one, two = make_pair("small", ())
