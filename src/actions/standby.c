@@ -103,7 +103,7 @@ static int do_without(struct action_context *a, const struct request *r, struct 
     bool lease = a->cfg->standby.lease != LEASE_NONE;
     struct err why = *e;
     char t[TEXT_SHORT];
-    if (e->cls == ERR_BUSY)
+    if (e->cls == ERR_BUSY || e->cls == ERR_DAMAGED)
         return -1;
     if (pull_here(p, e) < 0)
         return err_step(e, "reading what is here");
@@ -336,7 +336,8 @@ static int may_demote(struct action_context *a, const struct request *r, struct 
     bool lives = db && db_sentinel_read(db, a->cfg->schema, a->cfg->sentinel, &now, &why) == 0 &&
                  now.rows > 0;
     db_close(db);
-    if (!lives || action_whose(a, &newest, &why) == RECORD_ANOTHERS)
+    enum record_says says = lives ? action_whose(a, &newest, &why) : RECORD_NONE;
+    if (!lives || says == RECORD_ANOTHERS || says == RECORD_DAMAGED)
         return 0;
     /* Version 0.2 writes no record, so the store's dumps are examined. */
     int elsewhere = is_elsewhere(a, &why);

@@ -26,9 +26,11 @@ enum record_says action_whose(struct action_context *a, struct lives *newest, st
     lives_load(a->job.dirfd, &last);
     *newest = (struct lives){0};
     bool read = remote_open(a->cfg, &t.store, e) == REMOTE_OK &&
-                record_read(&t, a->cfg->name, newest, &ignored, e) == 0;
+                record_read(&t, a->cfg->name, &last, newest, &ignored, e) == 0;
     if (ignored.cls != ERR_NONE)
         action_note(a, ignored.text);
+    if (!read && e->cls == ERR_DAMAGED)
+        return RECORD_DAMAGED;
     return record_judge(read ? newest : NULL, a->state.holder, &own, &last);
 }
 
@@ -43,6 +45,8 @@ int action_need_record(struct action_context *a, struct err *e)
         err_step(&unknown, "it is unknown whether another machine has taken this world over");
         action_note(a, unknown.text);
     }
+    if (says == RECORD_DAMAGED)
+        return err_pass(e, &unknown);
     if (says != RECORD_ANOTHERS)
         return 0;
     SCOPED(buf_free) struct buf who = {0};
@@ -81,8 +85,11 @@ int succession_read(struct succession *s, const struct manifest *newest, struct 
 {
     struct err ignored = {0};
     struct action_context *a = s->a;
+    struct lives last;
+    lives_load(a->job.dirfd, &last);
     if (state_keep_holder(&a->state, a->job.dirfd, e) < 0 ||
-        (s->t ? record_read(s->t, a->cfg->name, &s->before, &ignored, e) : whose_recall(s, e)) < 0)
+        (s->t ? record_read(s->t, a->cfg->name, &last, &s->before, &ignored, e)
+              : whose_recall(s, e)) < 0)
         return -1;
     if (ignored.cls != ERR_NONE)
         action_note(a, ignored.text);
@@ -120,7 +127,7 @@ int succession_begin(void *arg, const struct state_made *made, uint64_t generati
 {
     const struct succession *s = arg;
     struct action_context *a = s->a;
-    struct lives newest = s->before;
+    struct lives newest = s->before, last;
     struct err ignored;
     struct life now = {.generation = generation};
     struct ancestor took = {.pos = made->upto.pos};
@@ -129,8 +136,9 @@ int succession_begin(void *arg, const struct state_made *made, uint64_t generati
     snprintf(took.file, sizeof took.file, "%s", made->upto.file);
     snprintf(took.ended, sizeof took.ended, "%s", s->handed_over ? "handed over" : "lost");
     fault_point("promote.asks");
+    lives_load(a->job.dirfd, &last);
     if (fence_check("promotion", e) < 0 ||
-        (s->t && record_read(s->t, a->cfg->name, &newest, &ignored, e) < 0))
+        (s->t && record_read(s->t, a->cfg->name, &last, &newest, &ignored, e) < 0))
         return -1;
     if (newest.number != s->before.number ||
         (newest.number && !life_is(&newest.now, &s->before.now)))

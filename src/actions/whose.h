@@ -10,11 +10,11 @@
 
 struct lease_keep;
 
-/* Reads the current record and judges it. RECORD_UNKNOWN: `e` has the reason. */
+/* Reads the current record and judges it. RECORD_UNKNOWN, RECORD_DAMAGED: `e` has the reason. */
 enum record_says action_whose(struct action_context *a, struct lives *newest, struct err *e);
 /* For an action of a primary with lease = none that no supervisor's fence covers: ERR_REFUSED if
- * another machine has the world. A record that cannot be read is only logged, because it is not a
- * lock. */
+ * another machine has the world, ERR_DAMAGED if it may have it. A record that cannot be reached is
+ * only logged, because it is not a lock. */
 int action_need_record(struct action_context *a, struct err *e);
 
 /* State of a promotion, from reading the record to the life that it begins. */

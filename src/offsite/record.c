@@ -15,7 +15,8 @@
 #define RECORD_BYTES (64u << 10)
 #define TRIES 32u /* invalid records, newest first, after which reading fails */
 #define NUMBER_MAX UINT64_C(999999999999999) /* far above any that a world reaches */
-#define FRONT "worldkeeper record 1\n"       /* the signed text begins with it */
+/* The signed text begins with it, in each version of the format. */
+#define FRONT "worldkeeper record 1\n"
 
 /* ---- decisions ---- */
 
@@ -41,7 +42,7 @@ bool record_replaced(const struct lives *newest, const struct life *own, const s
 uint64_t record_number(const struct lives *newest, uint64_t lease)
 {
     uint64_t highest = newest->highest > newest->number ? newest->highest : newest->number;
-    bool covered = newest->highest > newest->number; /* by an invalid record */
+    bool covered = newest->highest > newest->number || newest->damaged; /* by an invalid record */
     return lease && (covered ? lease > highest : lease >= highest) ? lease : highest + 1;
 }
 
@@ -131,7 +132,8 @@ static int record_parse(const char *name, const struct buf *text, const char *wo
                    name);
 }
 
-/* Reads one record. Returns 1 if it is valid, 0 if it is invalid or was deleted, -1 on error. */
+/* Reads one record. Returns 1 if it is valid, 0 if it is invalid or was deleted, -1 on error.
+ * `ignored`: why it is invalid. */
 static int read_one(const struct transfer *t, const char *world, const struct name *n,
                     struct lives *out, struct err *ignored, struct err *e)
 {
@@ -139,23 +141,39 @@ static int read_one(const struct transfer *t, const char *world, const struct na
     SCOPED(xfree) char *name = record_object(world, n);
     struct err why = {0};
     enum remote_result got = transfer_get_text(t, name, RECORD_BYTES, &text, &why);
-    if (got == REMOTE_OK)
-        return record_parse(name, &text, world, n, out, ignored) == 0;
-    if (got == REMOTE_MISSING || why.cls == ERR_DAMAGED)
+    if (got == REMOTE_MISSING)
         return 0;
-    return err_pass(e, &why);
+    if (got != REMOTE_OK && why.cls != ERR_DAMAGED)
+        return err_pass(e, &why);
+    if (got != REMOTE_OK) /* it is too long for a record, and judged like one without content */
+        buf_clear(&text);
+    return record_parse(name, &text, world, n, out, ignored) == 0;
 }
 
-int record_read(const struct transfer *t, const char *world, struct lives *io, struct err *ignored,
-                struct err *e)
+/* The newest record may give the world to another machine, so no older one decides. */
+static int record_doubt(const struct transfer *t, const char *world, const struct err *why,
+                        struct err *e)
+{
+    err_set(e, ERR_DAMAGED, 0, "the record of the world is not known: %s%s", remote_shown(t->store),
+            why->text);
+    return err_hint(e,
+                    "systemctl restart worldkeeper@%s on the machine that keeps the world writes "
+                    "the record again; if its version is newer, update this machine; if it is lost "
+                    "with its dump directory, move the file elsewhere: the record before it counts",
+                    world);
+}
+
+int record_read(const struct transfer *t, const char *world, const struct lives *last,
+                struct lives *io, struct err *ignored, struct err *e)
 {
     SCOPED(xfree) char *dir = xasprintf("%s/record/", world);
     struct found f = {.world = world};
-    struct name tried, known = record_name_of(io);
+    struct name tried, known = record_name_of(io), here = record_name_of(last);
     struct lives read;
     uint64_t highest = 0;
     err_clear(ignored);
     for (unsigned i = 0; i < TRIES; i++) {
+        struct err why = {0};
         f.newest = (struct name){0};
         if (remote_list(t->store, dir, &(struct remote_list){.entry = record_see, .arg = &f}, e) !=
             REMOTE_OK)
@@ -166,15 +184,24 @@ int record_read(const struct transfer *t, const char *world, struct lives *io, s
         }
         if (i == 0)
             highest = f.newest.number;
-        bool cached = record_compare(&f.newest, &known) == 0;
-        int got = cached ? 1 : read_one(t, world, &f.newest, &read, ignored, e);
+        bool cached = !io->damaged && record_compare(&f.newest, &known) == 0;
+        int got = cached ? 1 : read_one(t, world, &f.newest, &read, &why, e);
         if (got < 0)
             return err_step(e, "reading the record of the world");
-        if (got > 0) {
-            *io = cached ? *io : read;
+        bool damaged = got == 0 && why.cls != ERR_NONE,
+             copied = damaged && record_compare(&f.newest, &here) == 0;
+        if (damaged && (ignored->cls == ERR_NONE || copied))
+            *ignored = why;
+        if (got > 0 || copied) {
+            *io = cached ? *io : copied ? *last : read;
             io->highest = highest;
+            io->damaged = copied;
+            if (copied)
+                io->own = io->unwritten = false;
             return 0;
         }
+        if (why.cls == ERR_DAMAGED)
+            return record_doubt(t, world, &why, e);
         tried = f.newest;
         f.below = &tried;
     }
@@ -189,7 +216,7 @@ int record_read(const struct transfer *t, const char *world, struct lives *io, s
 int record_write(const struct transfer *t, const char *world, const struct lives *l, struct err *e)
 {
     struct transfer_stored is;
-    struct lives newest = {0};
+    struct lives newest = {0}, none = {0};
     struct name n = record_name_of(l);
     struct err why = {0}, ignored;
     SCOPED(xfree) char *name = record_object(world, &n);
@@ -210,7 +237,7 @@ int record_write(const struct transfer *t, const char *world, const struct lives
     if (failed || !text)
         return err_set(e, ERR_SYSTEM, 0, "cannot sign the record of the world");
     enum remote_result got = transfer_put_text(t, name, text, &is, &why);
-    if (record_read(t, world, &newest, &ignored, e) < 0)
+    if (record_read(t, world, &none, &newest, &ignored, e) < 0)
         return -1;
     struct name there = record_name_of(&newest);
     if (record_compare(&there, &n) == 0)

@@ -23,6 +23,7 @@ enum record_says {
     RECORD_OURS,     /* this machine has the world */
     RECORD_ANOTHERS, /* another machine has it */
     RECORD_UNKNOWN,  /* it could not be read */
+    RECORD_DAMAGED,  /* record_read(): ERR_DAMAGED. record_judge() does not return it */
 };
 /* Judges who has the world. `newest`: NULL if it could not be read; number 0: there is none.
  * `holder`: state_holder(); `own`: the world's life here; `last`: lives.json. A host that was
@@ -36,10 +37,17 @@ enum record_says record_judge(const struct lives *newest, const char *holder,
 bool record_replaced(const struct lives *newest, const struct life *own, const struct lives *last);
 
 /* Reads the newest valid record; number 0: there is none. `io`: the previous result, or zeros; the
- * same record is not read again. On failure `io` is not changed. `ignored`: a newer one that is not signed by our key, or is
- * damaged; ERR_NONE: there is none. */
-int record_read(const struct transfer *t, const char *world, struct lives *io, struct err *ignored,
-                struct err *e);
+ * same record is not read again. On failure `io` is not changed. `last`: lives.json, or zeros. If
+ * the newest record is invalid but is the one that this machine knows, `last` takes its place, with
+ * `damaged` set. `ignored`: an invalid newer record, or the one that `last` replaces; ERR_NONE:
+ * there is none.
+ *
+ * ERR_DAMAGED: a newer record, which this machine does not know, is damaged or of a newer version.
+ * It may name another owner, so an older record must not decide: this machine waits. With a signing
+ * key that is so only if it is signed; otherwise any account that can write to the store could stop
+ * the world. */
+int record_read(const struct transfer *t, const char *world, const struct lives *last,
+                struct lives *io, struct err *ignored, struct err *e);
 /* Writes it and reads it back. ERR_REFUSED: another machine was faster. */
 int record_write(const struct transfer *t, const char *world, const struct lives *l, struct err *e);
 /* Deletes the records below `newest` of lives before generation `oldest`. The store has no dump

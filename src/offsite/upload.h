@@ -22,9 +22,9 @@ struct upload {
     int (*look)(void *arg, uint64_t bytes, struct err *e);
     void *look_arg;
     /* Returns who owns the world by its record (offsite/record.h): 0: this machine; 1: another
-     * machine, named in `e`; -1: not known. NULL: the world has no record. `each`: it is called
-     * before each object that is stored or deleted, because there is no lease and so no fence.
-     * `arg` is look_arg. */
+     * machine, or possibly another one, as `e` says; -1: not known. NULL: the world has no record.
+     * `each`: it is called before each object that is stored or deleted, because there is no lease
+     * and so no fence. `arg` is look_arg. */
     int (*whose)(void *arg, const struct transfer *t, struct err *e);
     bool whose_each;
 

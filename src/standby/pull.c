@@ -209,11 +209,11 @@ static int follow_record(struct pull *p, struct err *e)
 {
     struct lives known;
     struct err ignored = {0};
-    if (record_read(&p->fetch.t, p->cfg->name, &p->lives, &ignored, e) < 0)
+    lives_load(p->dirfd, &known);
+    if (record_read(&p->fetch.t, p->cfg->name, &known, &p->lives, &ignored, e) < 0)
         return -1;
     if (ignored.cls != ERR_NONE)
         p->skipped = ignored;
-    lives_load(p->dirfd, &known);
     bool same = known.number == p->lives.number && life_is(&known.now, &p->lives.now) && !known.own;
     if (!p->lives.number || same)
         return 0;

@@ -42,6 +42,7 @@ struct lives {
     uint64_t number; /* number of the record; 0: there is none */
     /* highest number in the store, including damaged records; only if it was read there */
     uint64_t highest;
+    bool damaged; /* the store's record with this name is not valid; this is the copy here */
     char machine[LIVES_HOLDER_MAX]; /* the machine that has the world: state_holder() */
     bool own; /* this machine wrote it: later lives here are its own and not recorded yet */
     struct life now;

@@ -91,10 +91,31 @@ struct child {
     struct config quick; /* config with a short timeout, for reading the record */
     struct transfer t;
     struct lives newest;
-    mono_t next_look; /* when to check next whether the lease could be taken */
+    struct err damaged; /* why the record read last cannot be used; ERR_NONE: it can */
+    mono_t next_look;   /* when to check next whether the lease could be taken */
 };
 
 /* ---- the record ---- */
+
+/* Judges by the last known record, because the one in the store could not be read. Without a known
+ * record it is a store of version 0.2. */
+static enum record_says judge_unread(struct child *c, const struct life *own,
+                                     const struct lives *last, struct err *e)
+{
+    remote_close(c->t.store);
+    c->t.store = NULL;
+    if (e->cls == ERR_DAMAGED)
+        c->damaged = *e;
+    if (last->number && !last->own) {
+        c->newest = *last;
+        c->report.replaced = record_replaced(last, own, last);
+        return RECORD_ANOTHERS;
+    }
+    if (c->damaged.cls == ERR_NONE)
+        return RECORD_UNKNOWN;
+    *e = c->damaged; /* an outage of the store does not end the doubt */
+    return RECORD_DAMAGED;
+}
 
 /* Judges the record. The last known record is kept on the disk: local dumps of an abandoned life
  * are not the world's, and a start without the store must not forget that this machine was
@@ -111,17 +132,10 @@ static enum record_says judge_record(struct child *c, struct err *e)
     snprintf(own.nonce, sizeof own.nonce, "%s", s.nonce);
     lives_load(w->a->job.dirfd, &last);
     bool read = (c->t.store || remote_open(&c->quick, &c->t.store, e) == REMOTE_OK) &&
-                record_read(&c->t, w->cfg->name, &c->newest, &ignored, e) == 0;
-    if (!read) {
-        remote_close(c->t.store);
-        c->t.store = NULL;
-        if (!last.number ||
-            last.own) /* the last known record applies; if there is none: a store of version 0.2 */
-            return RECORD_UNKNOWN;
-        c->newest = last;
-        c->report.replaced = record_replaced(&last, &own, &last);
-        return RECORD_ANOTHERS;
-    }
+                record_read(&c->t, w->cfg->name, &last, &c->newest, &ignored, e) == 0;
+    if (!read)
+        return judge_unread(c, &own, &last, e);
+    err_clear(&c->damaged);
     enum record_says says = record_judge(&c->newest, s.holder, &own, &last);
     c->report.replaced = says == RECORD_ANOTHERS && record_replaced(&c->newest, &own, &last);
     if (c->report.replaced && (last.own || last.number != c->newest.number))
@@ -135,8 +149,10 @@ static void try_record(struct child *c)
     struct report *r = &c->report;
     r->replaced = false;
     enum record_says says = judge_record(c, &e);
-    r->standing = says == RECORD_ANOTHERS ? ANOTHERS : says == RECORD_UNKNOWN ? AWAY : HOLDS;
-    if (says == RECORD_ANOTHERS)
+    r->standing = says == RECORD_ANOTHERS                            ? ANOTHERS
+                  : says == RECORD_UNKNOWN || says == RECORD_DAMAGED ? AWAY
+                                                                     : HOLDS;
+    if (says == RECORD_ANOTHERS || says == RECORD_DAMAGED)
         fence_set((mono_t){0});
     else
         fence_stay_open();
@@ -327,6 +343,8 @@ static const char *why_closed(char *out, size_t size)
     else if (r->standing == ANOTHERS)
         line_set(out, size, "stepped back: %s, generation %" PRIu64, lease_words(&r->record, words),
                  r->record.generation);
+    else if (r->standing == AWAY && !r->lease)
+        line_set(out, size, "%s; %s", r->why.text, r->why.hint);
     else if (r->standing == AWAY)
         line_set(out, size, "the lease of the world could not be renewed: %s", r->why.text);
     else if (r->standing == HOLDS)
@@ -400,7 +418,7 @@ static void lease_message(struct world *w, struct worker *v, const struct packet
     worker_err_clean(&leases.last.untakeable);
     w->status_dirty = true;
     if (!r->lease) {
-        if (renewed && r->standing == AWAY)
+        if (renewed && r->standing == AWAY && r->why.cls != ERR_DAMAGED)
             log_line(LOG_WARN_,
                      "cannot read the record of the world, and without a lease nothing else shows "
                      "whether another machine has taken the world over: %s",

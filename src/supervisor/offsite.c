@@ -149,8 +149,8 @@ static int offsite_look(void *arg, uint64_t bytes, struct err *e)
     return 0;
 }
 
-/* Writes a record that a promotion could not write without the store, or that the store has
- * lost. */
+/* Writes a record that a promotion could not write without the store, or that is lost or damaged in
+ * the store. */
 static int record_late(struct child *c, const struct transfer *t, const struct lives *last,
                        uint64_t lease, struct err *e)
 {
@@ -174,7 +174,7 @@ static int record_life(struct child *c, const struct transfer *t, const struct s
     uint64_t lease = cfg->standby.lease != LEASE_NONE ? s->lease_number : 0;
     struct lives *r = &c->record;
     struct ancestor took = {.ended = "restored"};
-    bool late = last->unwritten ? strcmp(r->machine, s->holder) != 0 : !r->number;
+    bool late = r->damaged || (last->unwritten ? strcmp(r->machine, s->holder) != 0 : !r->number);
     if (last->own && late && record_late(c, t, last, lease, e) < 0)
         return -1;
     if (life_is(&r->now, own)) {
@@ -197,6 +197,19 @@ static int record_life(struct child *c, const struct transfer *t, const struct s
     return lives_save(c->u.dirfd, &next, e);
 }
 
+/* Reports an invalid record, unless this machine has written a newer one since. */
+static void offsite_ignored(struct child *c, struct err *ignored)
+{
+    const struct lives *r = &c->record;
+    bool passed = ignored->cls != ERR_NONE && (r->damaged || r->highest > r->number);
+    if (!passed || c->u.skipped.cls != ERR_NONE)
+        return;
+    err_step(ignored, "a file newer than the record of the world is ignored");
+    err_hint(ignored, "find out what wrote it: two machines of one world need the same [dump] "
+                      "hmac_key_file. If no machine of this world wrote it, remove the file");
+    c->u.skipped = *ignored;
+}
+
 static int offsite_whose(void *arg, const struct transfer *t, struct err *e)
 {
     struct child *c = arg;
@@ -206,13 +219,17 @@ static int offsite_whose(void *arg, const struct transfer *t, struct err *e)
     /* Loaded before the record is read, because the other worker may be writing a record that this
      * machine has not saved yet. */
     lives_load(c->u.dirfd, &last);
-    if (state_load(c->u.dirfd, &s, e) < 0 ||
-        record_read(t, c->u.cfg->name, &c->record, &ignored, e) < 0)
+    if (state_load(c->u.dirfd, &s, e) < 0)
         return -1;
+    if (record_read(t, c->u.cfg->name, &last, &c->record, &ignored, e) < 0)
+        return e->cls == ERR_DAMAGED ? 1 : -1;
     struct life own = {.generation = s.known ? s.generation : 0};
     snprintf(own.nonce, sizeof own.nonce, "%s", s.nonce);
-    if (record_judge(&c->record, s.holder, &own, &last) != RECORD_ANOTHERS)
-        return own.generation && s.holder[0] ? record_life(c, t, &s, &own, &last, e) : 0;
+    if (record_judge(&c->record, s.holder, &own, &last) != RECORD_ANOTHERS) {
+        int rc = own.generation && s.holder[0] ? record_life(c, t, &s, &own, &last, e) : 0;
+        offsite_ignored(c, &ignored);
+        return rc;
+    }
     SCOPED(buf_free) struct buf who = {0};
     text_clean(&who, c->record.machine, sizeof c->record.machine);
     err_set(e, ERR_REFUSED, 0,

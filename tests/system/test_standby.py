@@ -949,8 +949,8 @@ def records(store):
 
 
 def test_a_record_of_a_stranger(make_pair, store):
-    """With a key, a newer record that no key of ours signed changes nothing, however often the records are read: no record is
-    written, and no machine keeps the world in place of the one that has it."""
+    """With a key, a newer record that no key of ours signed is reported and changes nothing, however often the records are
+    read: no record is written, and no machine keeps the world in place of the one that has it."""
     one, two = make_pair("small", ())
     for keeper in (one, two):
         keeper.configure({"dump": {"hmac_key_file": keeper.secret("hmac", "k" * 32)}})
@@ -965,8 +965,75 @@ def test_a_record_of_a_stranger(make_pair, store):
     for _ in range(3):  # each object is stored only after the record was read again
         one.dump()
         stored(one)
+    one.wait(lambda: any(junk in t["what"] for t in one.status().get("troubles", [])), "an alert that names the file")
     assert records(store)[1] == sorted([*before, junk])
     assert one.state() == "UP" and two.state() == "STANDBY"
+
+
+def spoil_record(store, how):
+    """Makes the newest record unreadable, or one of a newer format. Returns its name."""
+    at, names = records(store)
+    newest = max(names, key=lambda name: [int(part) for part in name.split("-")[:2]])
+    now = record(store)
+    with open(os.path.join(at, newest), "w") as f:
+        f.write("?" if how == "damaged" else json.dumps({**now, "format": 2}))
+    return newest
+
+
+@pytest.mark.parametrize("how", ["damaged", "newer format"])
+def test_a_newest_record_that_cannot_be_read(make_pair, store, how):
+    """The older record does not count: a replaced machine that returns waits, can only become a standby, and is not promoted.
+    The machine that wrote the record keeps the world and writes it again. Then the other one is its standby."""
+    one, two = make_pair("small", ())
+    two.start("STANDBY")
+    dump_and_follow(one)
+    one.world.mark(1)
+    wait_pulled(one, two)
+    generation = replace(one, two)["generation"]
+    spoilt = spoil_record(store, how)
+    number = int(spoilt.split("-")[0])
+
+    one.server.start()
+    one.start("WAITING")
+    one.wait(lambda: spoilt in (one.status()["reason"] or ""), lambda: one.status())
+    reason = one.status()["reason"]
+    assert "it is damaged, or written by a newer version" in reason and "systemctl restart worldkeeper@w1" in reason, reason
+    one.stop()
+    refused = one.run("--restore", "--force")
+    assert refused.rc != DONE and spoilt in refused.err, refused
+    if how == "damaged":
+        one.ok("--demote")
+        refused = one.run("--promote", "--by-hand", "--force")
+        assert refused.rc != DONE and spoilt in refused.err and "--force" not in refused.err, refused
+    assert len(records(store)[1]) == 2
+
+    two.start()
+    own_dump(two, f"w1-{generation:06d}")
+    assert two.state() == "UP" and record(store)["number"] == number + 1 and record(store)["generation"] == generation
+    one.start("STANDBY")
+    one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "it is the standby of the other one")
+
+
+def test_a_known_record_that_is_damaged_later(make_pair, store):
+    """A standby that knows the record from before it was damaged can be promoted with all that the store has."""
+    one, two = make_pair("small", ())
+    two.start("STANDBY")
+    dump_and_follow(one)
+    one.world.mark(1)
+    wait_pulled(one, two)
+    two.stop()
+    one.ok("--restore=latest", "--force")
+    own_dump(one, f"w1-{one.status()['generation']:06d}")
+    two.start("STANDBY")
+    wait_pulled(one, two)
+    two.stop()
+    before = one.world.snapshot()
+    one.kill9()
+    one.server.kill9()
+    spoilt = spoil_record(store, "damaged")
+    two.ok("--promote", "--by-hand", "--force")
+    two.world.assert_is(before)
+    assert record(store)["number"] > int(spoilt.split("-")[0])
 
 
 def test_what_an_ancestor_has_after_its_successor(make_pair, store):

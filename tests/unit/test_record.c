@@ -110,6 +110,10 @@ static void test_number(void **state)
     assert_int_equal(record_number(&unsaid, 0), 6);
     assert_int_equal(record_number(&below, 6), 8);
     assert_int_equal(record_number(&below, 8), 8);
+    /* the damaged record of this life keeps its name in the store */
+    const struct lives damaged = {.number = 5, .highest = 5, .damaged = true};
+    assert_int_equal(record_number(&damaged, 5), 6);
+    assert_int_equal(record_number(&damaged, 0), 6);
 }
 
 static struct manifest dump(struct life of, uint64_t sequence, uint64_t end)
