@@ -96,6 +96,26 @@ static int need_word(struct action_context *a, const struct request *r, const st
 
 #define UNSEEN_LIVES 100 /* begun by the lost machine since the store was last read */
 
+/* Returns true if the error that a read of the store ended with shows that the store is not
+ * available. An error of this machine, such as a full disk, proves nothing of that kind: the store
+ * may have newer data, which a promotion without the store would lose. A mounted store has errors
+ * of the same class as the local disk, so it is listed again. */
+static bool store_lost(const struct pull *p, const struct err *e)
+{
+    SCOPED(copies_free) struct copies there = {0};
+    struct remote *store = NULL;
+    struct err none;
+    if (e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED)
+        return true;
+    if (e->cls == ERR_BUSY || e->cls == ERR_DAMAGED || e->cls == ERR_NOSPACE ||
+        e->cls == ERR_CONFIG)
+        return false;
+    bool answers = remote_open(p->cfg, &store, &none) == REMOTE_OK &&
+                   copies_load_dumps(store, p->cfg->name, &there, &none) == REMOTE_OK;
+    remote_close(store);
+    return !answers;
+}
+
 /* With --force, promotes the data that is here (rule 5). Newer data in the store is not used. */
 static int do_without(struct action_context *a, const struct request *r, struct pull *p,
                       struct err *e)
@@ -103,7 +123,7 @@ static int do_without(struct action_context *a, const struct request *r, struct 
     bool lease = a->cfg->standby.lease != LEASE_NONE;
     struct err why = *e;
     char t[TEXT_SHORT];
-    if (e->cls == ERR_BUSY || e->cls == ERR_DAMAGED)
+    if (!store_lost(p, e))
         return -1;
     if (pull_here(p, e) < 0)
         return err_step(e, "reading what is here");

@@ -1036,6 +1036,48 @@ def test_a_known_record_that_is_damaged_later(make_pair, store):
     assert record(store)["number"] > int(spoilt.split("-")[0])
 
 
+NEEDS_MOUNT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk over a directory of the daemon")
+
+
+@contextlib.contextmanager
+def own_disk(keeper):
+    """Mounts a small disk over the dump directory. Yields a function that leaves so many bytes of it free."""
+    disk = keeper.dumps_dir
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs", disk], check=True)
+
+    def leave(free):
+        with open(os.path.join(disk, "ballast"), "wb") as f:
+            f.write(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - free))
+    try:
+        yield leave
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+@NEEDS_MOUNT
+def test_a_promotion_without_room(make_pair):
+    """A promotion that lacks space on the standby's disk says so, and --force does not promote the older local data: the store
+    has the newest."""
+    one, two = make_pair("small", ())
+    with own_disk(two) as leave:
+        two.start("STANDBY")
+        dump_and_follow(one)
+        wait_pulled(one, two)
+        leave(8 << 20)  # 16 MiB must stay free for what a restore writes
+        one.world.mark(2)
+        own_dump(one, one.dump()["name"])
+        before = one.world.snapshot()
+        one.kill9()
+        one.server.kill9()
+        for words in ([], ["--force"]):
+            refused = two.run("--promote", "--by-hand", *words)
+            assert refused.rc != DONE and "make room on that file system" in refused.err, refused
+            assert "--force" not in refused.err, refused
+        os.unlink(os.path.join(two.dumps_dir, "ballast"))
+        two.ok("--promote", "--by-hand", "--force")
+        two.world.assert_is(before)
+
+
 def test_what_an_ancestor_has_after_its_successor(make_pair, store):
     """A dump made after the takeover and never stored is abandoned: no promotion uses it, and --list says so."""
     one, two = make_pair("small", ())
