@@ -129,8 +129,10 @@ static void save_state(struct world *w, mono_t now)
         disk_note_pause(w);
     s->watched = !w->stopping;
     s->watched_at = clock_wall();
-    if (disk_writer_send(&w->disk_writer, DISK_STATE, s, sizeof *s) == 0)
+    if (disk_writer_send(&w->disk_writer, DISK_STATE, s, sizeof *s) == 0) {
         w->state_dirty = false;
+        w->poll_disk |= w->state_unsigned;
+    }
 }
 
 static void disk_timers(struct world *w, mono_t now)
@@ -294,8 +296,10 @@ static void disk_polled(struct world *w, const struct disk_state *d, json_t *lis
     notify_over(w, CONDITION_DISK_WRITER, "what writes status, state and alerts works again");
     if (d->status_ok)
         notify_over(w, CONDITION_STATUS, "the status is written again");
-    if (d->state_ok)
+    if (d->state_ok) {
+        w->state_unsigned = false;
         notify_over(w, CONDITION_STATE, "the state is written again");
+    }
     disk.intact_at = d->intact_at;
     if (list)
         disk_damaged(w, list, d->disk);

@@ -534,7 +534,7 @@ static void offsite_timers(struct world *w, mono_t now)
         }
         if (s->worker.pid && !offsite_wanted(w, i))
             end_sender(s);
-        if (s->worker.pid || !offsite_wanted(w, i) || w->stopping ||
+        if (s->worker.pid || !offsite_wanted(w, i) || w->stopping || w->state_unsigned ||
             !mono_reached(now, s->next_start))
             continue;
         s->next_start = mono_add(now, START_MS);

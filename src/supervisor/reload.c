@@ -150,6 +150,7 @@ static void work_with(struct world *w, struct config *fresh, bool new_key)
     log_line(LOG_NOTE_, "config %s reloaded", fresh->path);
     notify_over(w, CONDITION_REFUSED, "the config is accepted again");
     if (new_key) {
+        w->state_dirty = w->state_unsigned = true;
         log_line(LOG_NOTE_, "the key in [dump] hmac_key_file changed: taking a dump that it signs");
         dumps_due(clock_mono());
     }

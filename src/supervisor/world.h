@@ -77,6 +77,9 @@ struct world {
     /* For the next iteration of the loop: save the state, publish the status, poll the disk
      * writer. */
     bool state_dirty, status_dirty, poll_disk;
+    /* The key is new, and the disk writer has not written the state with it yet: a worker that
+     * reads the file would refuse it. */
+    bool state_unsigned;
     struct last_restore last_restore;
     wall_t started; /* of this supervisor */
     /* Polled one by one, before all workers in `heard`: the loop decides what follows from their

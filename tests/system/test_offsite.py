@@ -665,6 +665,18 @@ def test_a_key_that_is_set_later(make_followed, store):
     keeper.wait(lambda: keeper.status()["offsite"]["state"] == "stored", "all is well")
 
 
+def test_a_key_that_is_set_by_a_reload(make_followed, store):
+    """After a reload that sets the key no copy fails: the state is signed before the workers that send copies read it."""
+    keeper = make_followed("small", {**store.settings, "journal": {"mode": "off"}})
+    keeper.dump()
+    keeper.start()
+    stored(keeper)
+    keeper.reload({"dump": {"hmac_key_file": keeper.secret("hmac", "k" * 32)}})
+    name = keeper.dump()["name"]
+    wait_for(lambda: any(m["name"] == name for m in manifests(store)), "the dump in the store")
+    assert keeper.status()["offsite"]["failed"] == 0, keeper.status()["offsite"]
+
+
 def flip(path, at=-20):
     """Flips one bit of the file."""
     with open(path, "r+b") as f:
