@@ -74,9 +74,7 @@ int fetch_open(struct fetch *f, const struct config *cfg, int dirfd, struct prog
     if (cfg->offsite.identity_file &&
         age_identities_file(cfg->offsite.identity_file, &f->t.identities, e) < 0)
         return err_step(e, "[offsite] identity_file");
-    if (remote_open(cfg, &f->t.store, e) != REMOTE_OK || fetch_again(f, e) < 0)
-        return -1;
-    return rounds_read(&f->t, cfg->name, &f->round, e) == REMOTE_OK ? 0 : -1;
+    return remote_open(cfg, &f->t.store, e) == REMOTE_OK ? fetch_again(f, e) : -1;
 }
 
 void fetch_close(struct fetch *f)
@@ -90,7 +88,8 @@ void fetch_close(struct fetch *f)
 int fetch_again(struct fetch *f, struct err *e)
 {
     if (copies_load_dumps(f->t.store, f->cfg->name, &f->there, e) != REMOTE_OK ||
-        copies_load_parts(f->t.store, f->cfg->name, &f->there, e) != REMOTE_OK)
+        copies_load_parts(f->t.store, f->cfg->name, &f->there, e) != REMOTE_OK ||
+        rounds_read(&f->t, f->cfg->name, &f->round, e) != REMOTE_OK)
         return -1;
     copies_drop_unproven(&f->there);
     return 0;

@@ -19,7 +19,7 @@ struct fetch {
     struct progress *progress; /* NULL is allowed */
     struct transfer t;
     struct copies there;
-    uint64_t round; /* the highest round that the store knew when it was opened (rounds.h) */
+    uint64_t round; /* the highest round that the store knew when it was listed (rounds.h) */
     /* The journal is damaged, in the store or here; its intact part was fetched. */
     struct err passed;
 };

@@ -731,6 +731,26 @@ def test_a_round_whose_first_dump_was_not_stored(make_pair, store):
     assert all(d["earlier_round"] for d in two.ok("--list", "--json")["dumps"])
 
 
+def test_a_round_while_the_standby_is_connected(make_pair, store):
+    """A standby learns of a new round whose first dump is not stored without connecting again: a promotion without the store
+    does not restore the old round."""
+    one, two = make_pair("small", ())
+    two.start("STANDBY")
+    dump_and_follow(one)
+    wait_pulled(one, two)
+    own_dump(one, one.newest()["name"])
+    one.stop()
+    one.start(fault="offsite.chosen#1=stop")  # the round is stored, but no dump of it
+    one.ok("--new-round")
+    wait_for(lambda: all(d["earlier_round"] for d in two.ok("--list", "--json")["dumps"]), "the round at the standby")
+    one.kill9()
+    one.server.kill9()
+    path = store["offsite"]["url"].removeprefix("file://").rstrip("/")
+    os.rename(path, path + ".lost")
+    refused = two.run("--promote", "--by-hand", "--force")
+    assert refused.rc != DONE, refused
+
+
 def record(store):
     """Returns the newest record in a directory or a Liar, by the number in its name."""
     if isinstance(store, Liar):
