@@ -147,8 +147,8 @@ static int bring_newest(struct pull *p, const struct catalog *here, struct err *
 
 /* ---- what is here ---- */
 
-/* Applies the retention. Called only after a new dump, because only a new dump makes older files
- * superfluous. */
+/* Applies the retention: after a new dump, which makes older files superfluous, and in the first
+ * step, because a new [retention] may keep less, and a full disk has no room for a new dump. */
 static int pull_trim(struct pull *p, int journal, struct err *e)
 {
     unsigned removed;
@@ -241,7 +241,8 @@ int pull_here(struct pull *p, struct err *e)
 int pull_step(struct pull *p, struct err *e)
 {
     p->skipped = (struct err){0};
-    if (!p->open) {
+    bool first = !p->open;
+    if (first) {
         p->open = true;
         p->lock = fetch_lock(p->dirfd, LOCK, p->progress, e);
         if (p->lock < 0 || fetch_open(&p->fetch, p->cfg, p->dirfd, p->progress, e) < 0)
@@ -251,6 +252,9 @@ int pull_step(struct pull *p, struct err *e)
     }
     if ((gave_up(p->cfg) && fetch_ledgers_set_aside(&p->fetch, e) < 0) ||
         settle_journal(p->cfg, e) < 0 || follow_record(p, e) < 0)
+        return -1;
+    SCOPED(file_close) int journal = journal_dir(p->cfg);
+    if (first && pull_trim(p, journal, e) < 0)
         return -1;
     SCOPED(catalog_free) struct catalog here = {0};
     if (catalog_load(p->dirfd, p->cfg->name, &here, e) < 0)

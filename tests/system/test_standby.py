@@ -1057,6 +1057,10 @@ def test_a_known_record_that_is_damaged_later(make_pair, store):
 
 
 NEEDS_MOUNT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk over a directory of the daemon")
+RANDOM_BYTES = (
+    "CREATE TABLE big (id INT AUTO_INCREMENT PRIMARY KEY, data VARBINARY(500)) ENGINE=MEMORY",
+    "INSERT INTO big (data) SELECT RANDOM_BYTES(500) FROM (WITH RECURSIVE n AS "
+    "(SELECT 1 AS i UNION ALL SELECT i+1 FROM n WHERE i<1000) SELECT i FROM n) a, (SELECT 1 UNION SELECT 2 UNION SELECT 3) b")
 
 
 @contextlib.contextmanager
@@ -1096,6 +1100,25 @@ def test_a_promotion_without_room(make_pair):
         os.unlink(os.path.join(two.dumps_dir, "ballast"))
         two.ok("--promote", "--by-hand", "--force")
         two.world.assert_is(before)
+
+
+@NEEDS_MOUNT
+def test_a_smaller_retention_on_a_full_standby(make_pair):
+    """A full standby deletes what a smaller [retention] no longer keeps, and fetches again."""
+    rules = {"keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}
+    one, two = make_pair("small", RANDOM_BYTES, retention={"keep_last": "3", **rules}, journal={"mode": "off"})
+    two.configure({"journal": {"mode": "off"}})
+    with own_disk(two) as leave:
+        two.start("STANDBY")
+        one.start()
+        for _ in range(2):
+            name = one.dump()["name"]
+            two.wait(lambda: standby(two).get("newest") == name, "the dump here")
+        leave((16 << 20) + (1 << 20))  # a dump has 1.5 MB
+        name = one.dump()["name"]
+        two.wait(lambda: "cannot fetch" in (standby(two).get("last_error") or ""), lambda: standby(two))
+        two.reload({"retention": {"keep_last": "1"}})
+        two.wait(lambda: standby(two).get("newest") == name, lambda: standby(two))
 
 
 def test_what_an_ancestor_has_after_its_successor(make_pair, store):
