@@ -245,9 +245,7 @@ void upload_sweep(struct upload *u, const char *folder)
     u->unswept = why;
 }
 
-/* Checked right before each write or deletion, because the list that was judged may be seconds
- * old. */
-static enum remote_result still_ours(struct upload *u, struct err *e)
+enum remote_result upload_ours(struct upload *u, struct err *e)
 {
     struct err why = {0};
     int whose = u->whose && u->whose_each ? u->whose(u->look_arg, &u->t, &why) : 0;
@@ -264,7 +262,7 @@ enum remote_result upload_file(struct upload *u, const char *name, int fd, uint6
                                uint64_t to, struct transfer_stored *out, struct err *e)
 {
     fault_point("offsite.chosen");
-    enum remote_result got = still_ours(u, e);
+    enum remote_result got = upload_ours(u, e);
     if (got != REMOTE_OK)
         return got;
     got = transfer_put(&u->t, name, fd, from, to, out, e);
@@ -275,7 +273,7 @@ enum remote_result upload_file(struct upload *u, const char *name, int fd, uint6
 enum remote_result upload_text(struct upload *u, const char *name, const char *text, struct err *e)
 {
     struct transfer_stored stored;
-    enum remote_result got = still_ours(u, e);
+    enum remote_result got = upload_ours(u, e);
     if (got == REMOTE_OK)
         got = transfer_put_text(&u->t, name, text, &stored, e);
     return got == REMOTE_OK ? transfer_check(&u->t, name, &stored, e) : got;
@@ -288,7 +286,7 @@ enum remote_result upload_delete(struct upload *u, const char *name, struct err 
     fault_point("offsite.spare");
     if ((u->look && u->look(u->look_arg, 0, e) < 0) || fence_check("deletion", e) < 0)
         return REMOTE_STOPPED;
-    enum remote_result got = still_ours(u, e);
+    enum remote_result got = upload_ours(u, e);
     return got == REMOTE_OK ? remote_delete(u->t.store, name, e) : got;
 }
 

@@ -150,7 +150,9 @@ static enum remote_result send_manifest(struct upload *u, const struct catalog_e
     SCOPED(xfree) char *text = manifest_text(&m, e);
     if (!text)
         return REMOTE_STOPPED;
-    enum remote_result got = transfer_put_text(&u->t, name, text, &stored, e);
+    enum remote_result got = upload_ours(u, e);
+    if (got == REMOTE_OK)
+        got = transfer_put_text(&u->t, name, text, &stored, e);
     fault_point("offsite.manifest_sent");
     return got == REMOTE_OK ? transfer_check(&u->t, name, &stored, e) : got;
 }
@@ -304,7 +306,9 @@ static enum remote_result upload_dumps_tidy(struct upload *u, const struct catal
 
 static enum remote_result send_round(struct upload *u, uint64_t number, struct err *e)
 {
-    enum remote_result got = rounds_write(&u->t, u->cfg->name, number, e);
+    enum remote_result got = upload_ours(u, e);
+    if (got == REMOTE_OK)
+        got = rounds_write(&u->t, u->cfg->name, number, e);
     u->round = got == REMOTE_OK ? number : u->round;
     return got;
 }

@@ -16,6 +16,9 @@ enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err
 bool upload_abandoned(const struct lives *l, const struct copy_dump *d, const char *world);
 /* Remembers what was read, so that it need not be read again. */
 void upload_remember(struct upload *u);
+/* Asks whose the world is. Called right before each write or deletion, because the list that was
+ * judged may be seconds old. */
+enum remote_result upload_ours(struct upload *u, struct err *e);
 /* Stores bytes `from` to `to` of `fd` as `name`, reads them back and compares. */
 enum remote_result upload_file(struct upload *u, const char *name, int fd, uint64_t from,
                                uint64_t to, struct transfer_stored *out, struct err *e);

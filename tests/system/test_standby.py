@@ -1121,6 +1121,30 @@ def test_a_smaller_retention_on_a_full_standby(make_pair):
         two.wait(lambda: standby(two).get("newest") == name, lambda: standby(two))
 
 
+def test_a_manifest_after_a_promotion(make_pair, liar):
+    """A replaced machine that was suspended while it stored a dump does not store the manifest, so the dump does not count."""
+    one, two = make_pair("small", (), offsite={"plain": "yes", **liar.settings()}, journal={"mode": "off"})
+    two.configure({"journal": {"mode": "off"}})
+    two.start("STANDBY")
+    one.dump()
+    one.start()
+    two.wait(lambda: standby(two).get("newest") == one.newest()["name"], "the dump here")
+    one.stop()
+    one.start(fault="offsite.file_stored=stop")
+    manifest = f"/dumps/{one.dump()['name']}.json"
+    sender = wait_stopped(one, "the stored file")
+    one.process.send_signal(SIGSTOP)  # it would end the sender as soon as it has read the record
+    try:
+        two.stop()
+        two.ok("--promote", "--by-hand", "--force")
+        at = len(liar.paths)
+        go_on(sender)
+        wait_for(lambda: any("list-type" in path and "dumps" in path for path in liar.paths[at:]), "the sender's next step")
+        assert not [path for path in liar.objects if path.endswith(manifest)]
+    finally:
+        one.process.send_signal(SIGCONT)
+
+
 def test_what_an_ancestor_has_after_its_successor(make_pair, store):
     """A dump made after the takeover and never stored is abandoned: no promotion uses it, and --list says so."""
     one, two = make_pair("small", ())
