@@ -262,12 +262,16 @@ enum remote_result upload_file(struct upload *u, const char *name, int fd, uint6
                                uint64_t to, struct transfer_stored *out, struct err *e)
 {
     fault_point("offsite.chosen");
+    *out = (struct transfer_stored){.size = 0};
     enum remote_result got = upload_ours(u, e);
     if (got != REMOTE_OK)
         return got;
     got = transfer_put(&u->t, name, fd, from, to, out, e);
     fault_point("offsite.sent");
-    return got == REMOTE_OK ? transfer_check(&u->t, name, out, e) : got;
+    if (got == REMOTE_OK)
+        return transfer_check(&u->t, name, out, e);
+    out->size = 0;
+    return got;
 }
 
 enum remote_result upload_text(struct upload *u, const char *name, const char *text, struct err *e)

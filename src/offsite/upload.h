@@ -41,6 +41,13 @@ struct upload {
     uint64_t round;    /* the round that the store is known to know (rounds.h) */
     bool doubted;      /* unproven parts were removed from the list */
     struct buf doubts;
+    /* The part that was stored last but could not be read back. It outlives the connection. */
+    struct upload_unread {
+        char name[COPY_NAME_MAX]; /* "": none */
+        struct copy_part part;
+        struct transfer_stored stored; /* as it was sent */
+        unsigned tries;                /* failed reads since then */
+    } unread;
     struct upload_segment *segments; /* as last seen */
     wall_t settled_at;
     size_t segment_count;

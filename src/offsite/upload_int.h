@@ -19,7 +19,8 @@ void upload_remember(struct upload *u);
 /* Asks whose the world is. Called right before each write or deletion, because the list that was
  * judged may be seconds old. */
 enum remote_result upload_ours(struct upload *u, struct err *e);
-/* Stores bytes `from` to `to` of `fd` as `name`, reads them back and compares. */
+/* Stores bytes `from` to `to` of `fd` as `name`, reads them back and compares. out->size is 0 if
+ * the store did not accept them. */
 enum remote_result upload_file(struct upload *u, const char *name, int fd, uint64_t from,
                                uint64_t to, struct transfer_stored *out, struct err *e);
 /* Stores a text as `name`, not encrypted, and reads it back. */

@@ -16,7 +16,8 @@
 #include "journal/segment_read.h"
 #include "offsite/upload_int.h"
 
-#define DOUBTS_MAX 65536          /* bytes of names */
+#define DOUBTS_MAX 65536          /* bytes of names; if there are more, nothing is sent */
+#define READ_TRIES 8              /* failed reads of a part before it is sent under another name */
 #define LOOK_MS fault_wait(60000) /* time between two checks of whose dumps are there */
 #define LIST_MS 3600000           /* time between two lists of segments */
 #define DELETE_MS 1000            /* longest time in which a step deletes parts */
@@ -154,10 +155,21 @@ static int keep_doubts(const struct upload *u, int dirfd, struct err *e)
     return file_publish(dirfd, file, u->doubts.p, u->doubts.len, 0600, e);
 }
 
-static bool is_doubted(const struct upload *u, const char *name)
+static char *doubt_of(const struct upload *u, const char *name)
 {
     SCOPED(xfree) char *line = xasprintf("%s\n", name);
-    return u->doubts.len && strstr(u->doubts.p, line);
+    return u->doubts.len ? strstr(u->doubts.p, line) : NULL;
+}
+
+/* Removes the name from the list, and its line from the file. */
+static int forget_doubt(struct upload *u, int dirfd, const char *name, struct err *e)
+{
+    char *at = doubt_of(u, name);
+    if (!at)
+        return 0;
+    u->doubts.len -= strlen(name) + 1;
+    memmove(at, at + strlen(name) + 1, u->doubts.len - (size_t)(at - u->doubts.p) + 1);
+    return keep_doubts(u, dirfd, e);
 }
 
 static enum remote_result delete_part(struct upload *u, size_t i, struct err *e)
@@ -181,36 +193,37 @@ static bool is_listed(const struct upload *u, uint64_t number)
 
 /* Deletes the doubted parts. If deletions are not allowed, the parts are treated as missing, and
  * later uploads get other names. A part whose segment no longer exists here cannot be sent
- * again, and stays. */
+ * again, and stays. Names that the store does not have are free again. */
 static enum remote_result settle_doubts(struct upload *u, int dirfd, struct err *e)
 {
     char file[SEGMENT_NAME_MAX];
     enum remote_result got = REMOTE_OK;
-    size_t kept = 0;
+    SCOPED(buf_free) struct buf kept = {0};
     if (u->doubted)
         return REMOTE_OK;
     upload_doubts_name(u->cfg->name, file);
     buf_clear(&u->doubts);
     struct err why = {0};
-    if (file_read(dirfd, file, DOUBTS_MAX, &u->doubts, &why) < 0 && why.num != ENOENT) {
+    if (file_read(dirfd, file, (size_t)2 * DOUBTS_MAX, &u->doubts, &why) < 0 && why.num != ENOENT) {
         err_pass(e, &why);
         return REMOTE_STOPPED;
     }
     for (size_t i = 0; i < u->there.part_count && got == REMOTE_OK;) {
         char name[COPY_NAME_MAX];
         copy_part_name(name, u->cfg->name, &u->there.parts[i]);
-        if (!is_doubted(u, name) || !is_listed(u, u->there.parts[i].number)) {
+        if (!doubt_of(u, name) || !is_listed(u, u->there.parts[i].number)) {
             i++;
         } else if (u->cfg->offsite.delete_never) {
+            buf_printf(&kept, "%s\n", name);
             memmove(&u->there.parts[i], &u->there.parts[i + 1],
                     (--u->there.part_count - i) * sizeof *u->there.parts);
-            kept++;
         } else {
             got = delete_part(u, i, e);
         }
     }
-    if (got == REMOTE_OK && !kept && u->doubts.len) {
+    if (got == REMOTE_OK && kept.len != u->doubts.len) {
         buf_clear(&u->doubts);
+        buf_add(&u->doubts, kept.p, kept.len);
         got = keep_doubts(u, dirfd, e) < 0 ? REMOTE_STOPPED : REMOTE_OK;
     }
     u->doubted = got == REMOTE_OK;
@@ -231,8 +244,79 @@ static uint64_t end_of_piece(const struct upload_segment *s, uint64_t at)
     return end < s->settled ? end : s->settled;
 }
 
+/* Shortens the part until its name is not doubted. If it becomes empty, no name is free. */
+static int find_free_name(const struct upload *u, struct copy_part *p, char name[COPY_NAME_MAX],
+                          struct err *e)
+{
+    do
+        if (name_part(u, p, name, e) < 0)
+            return -1;
+    while (doubt_of(u, name) && --p->to > p->from);
+    return 0;
+}
+
+static enum remote_result no_free_name(const struct upload *u, const struct upload_segment *s,
+                                       uint64_t from, struct err *e)
+{
+    char file[SEGMENT_NAME_MAX];
+    upload_doubts_name(u->cfg->name, file);
+    err_set(e, ERR_REFUSED, 0,
+            "journal segment %s cannot be stored from byte %" PRIu64
+            ": too many parts in the store could not be read back",
+            s->file, from);
+    err_hint(e, "delete the parts that are listed in %s/%s from the store", u->cfg->journal_dir,
+             file);
+    return REMOTE_REFUSED;
+}
+
+/* Records that the part was read back. */
+static enum remote_result part_is_stored(struct upload *u, int dirfd, const struct copy_part *p,
+                                         const char *name, uint64_t bytes, struct err *e)
+{
+    if (forget_doubt(u, dirfd, name, e) < 0)
+        return REMOTE_STOPPED;
+    copies_add_part(&u->there, p);
+    snprintf(u->done.name, sizeof u->done.name, "%s", name);
+    u->done.dump = false;
+    u->done.bytes = bytes;
+    return REMOTE_OK;
+}
+
+/* Reads back the part whose last reading failed. If its contents differ, it is given up. */
+static enum remote_result read_again(struct upload *u, int dirfd, struct err *e)
+{
+    struct upload_unread *r = &u->unread;
+    enum remote_result got = transfer_check(&u->t, r->name, &r->stored, e);
+    r->tries++;
+    if (got == REMOTE_OK)
+        got = part_is_stored(u, dirfd, &r->part, r->name, r->stored.size, e);
+    if (got == REMOTE_OK || got == REMOTE_REFUSED)
+        *r = (struct upload_unread){.name = ""};
+    return got;
+}
+
+/* Stores the part under its name, which is on the list of doubts until it was read back. */
+static enum remote_result store_part(struct upload *u, int dirfd, int fd, const struct copy_part *p,
+                                     const char *name, struct err *e)
+{
+    struct transfer_stored stored = {.size = 0};
+    buf_printf(&u->doubts, "%s\n", name);
+    if (keep_doubts(u, dirfd, e) < 0)
+        return REMOTE_STOPPED;
+    enum remote_result got = upload_file(u, name, fd, p->from, p->to, &stored, e);
+    if (got == REMOTE_OK)
+        return part_is_stored(u, dirfd, p, name, stored.size, e);
+    if (stored.size && got != REMOTE_REFUSED) {
+        u->unread = (struct upload_unread){.part = *p, .stored = stored};
+        snprintf(u->unread.name, sizeof u->unread.name, "%s", name);
+    }
+    return got;
+}
+
 /* Sends the rest of a piece. A part that did not come back unchanged cannot be replaced. If it
- * cannot be deleted either, its replacement needs another name, and so another end. */
+ * cannot be deleted either, its replacement needs another name, and so another end. While the store
+ * cannot be read, each replacement would use up a name, so the same part is read several times
+ * before. */
 static enum remote_result send_part(struct upload *u, int dirfd, const struct upload_segment *s,
                                     uint64_t from, struct err *e)
 {
@@ -241,45 +325,29 @@ static enum remote_result send_part(struct upload *u, int dirfd, const struct up
                           .from = from,
                           .to = end_of_piece(s, from),
                           .sealed = u->t.recipients.count > 0};
-    struct transfer_stored stored;
-    enum remote_result got = REMOTE_STOPPED;
+    const struct upload_unread *r = &u->unread;
     char name[COPY_NAME_MAX];
     SCOPED(file_close) int fd = file_open_own(dirfd, s->file, O_RDONLY, e);
     if (fd < 0 && e->num == ENOENT) { /* no dump needs it any longer */
         err_clear(e);
         return REMOTE_OK;
     }
-    if (fd < 0)
+    if (fd < 0 || find_free_name(u, &p, name, e) < 0)
         return REMOTE_STOPPED;
-    if (name_part(u, &p, name, e) < 0)
-        return REMOTE_STOPPED;
-    while (is_doubted(u, name) && p.to > p.from + 1) { /* it stays in the store */
-        p.to = p.from + (p.to - p.from) / 2;
-        if (name_part(u, &p, name, e) < 0)
-            return REMOTE_STOPPED;
-    }
+    bool none = p.to == from || u->doubts.len > DOUBTS_MAX;
+    bool unread = doubt_of(u, r->name) && copy_part_is_of(&r->part, s->number, s->made) &&
+                  r->part.from == from;
+    if (unread && (none || r->tries < READ_TRIES))
+        return read_again(u, dirfd, e);
+    if (none)
+        return no_free_name(u, s, from, e);
     /* The end may not be on the disk yet: after a power cut the local segment would be shorter
      * than its copy. */
     if (fdatasync(fd) < 0) {
         err_sys(e, errno, "cannot sync journal segment %s", s->file);
         return REMOTE_STOPPED;
     }
-    size_t before = u->doubts.len;
-    buf_printf(&u->doubts, "%s\n", name);
-    if (keep_doubts(u, dirfd, e) == 0)
-        got = upload_file(u, name, fd, p.from, p.to, &stored, e);
-    if (got != REMOTE_OK)
-        return got;
-    u->doubts.len = before;
-    if (before)
-        u->doubts.p[before] = '\0';
-    if (keep_doubts(u, dirfd, e) < 0)
-        return REMOTE_STOPPED;
-    copies_add_part(&u->there, &p);
-    snprintf(u->done.name, sizeof u->done.name, "%s", name);
-    u->done.dump = false;
-    u->done.bytes = stored.size;
-    return REMOTE_OK;
+    return store_part(u, dirfd, fd, &p, name, e);
 }
 
 /* ---- joining and deleting ---- */

@@ -27,6 +27,10 @@ pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not ins
               pytest.mark.any_server]
 ONE_DUMP = {"keep_last": "1", "keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}
 PIECE = 32
+BIG = (
+    "CREATE TABLE big (id INT AUTO_INCREMENT PRIMARY KEY, data VARBINARY(500)) ENGINE=MEMORY",
+    "INSERT INTO big (data) SELECT RANDOM_BYTES(500) FROM "
+    "(WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i+1 FROM n WHERE i<400) SELECT i FROM n) n")  # 200 kilobytes
 
 
 class Witness:
@@ -349,6 +353,50 @@ def test_killed_while_it_deletes(world_and_liar, nth):
     w.keeper.start()
     w.keeper.wait(lambda: len(w.witness.manifests()) == 1, "the newest only")
     w.all_stored()
+
+
+def test_parts_that_cannot_be_read_back(make_followed, store, liar):
+    """With delete = never, few names are used for a part while the store cannot be read, and the journal is stored afterwards,
+    even if the list of unverified parts was longer than its limit."""
+    keeper = make_followed("empty", {"journal": {"segment": "64KiB"}, "offsite": {
+        **liar.settings(), "recipient": store.recipient, "delete": "never"}}, BIG)
+    keeper.waits = 1000
+    dump_and_follow(keeper)
+    stored(keeper)
+    doubts = os.path.join(keeper.segments.dir, "w1.unproven")
+
+    def names():
+        return {path for path in list(liar.objects) if "/segments/" in path}
+
+    def failed():
+        return keeper.status()["offsite"]["failed"]
+
+    def fails_more_often(by):
+        before = failed()
+        keeper.wait(lambda: failed() >= before + by, "failures")
+    before = names()
+    liar.fault = lambda h: h.command == "GET" and "/segments/" in h.path and "?" not in h.path and (
+        h.refuse(503, "InternalError") or True)
+    keeper.world.sql(BIG[1])
+    keeper.wait(lambda: len(keeper.segments.paths()) > 1, "a complete segment")
+    fails_more_often(25)
+    used = len(names() - before)
+    assert 0 < used * 5 <= failed(), (used, failed())
+    for pid in off_site(keeper):  # a new worker does not know what the last one sent
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    fails_more_often(3)
+    keeper.stop()
+    with open(doubts) as f:
+        listed = f.read().splitlines()
+    assert len(set(listed)) == len(listed) and {"/bucket/" + name for name in listed} <= names(), listed
+    with open(doubts, "a") as f:
+        f.writelines(f"w1/segments/w1-{n:012}-{1:013}.{0:012}-{64:012}.age\n" for n in range(1000, 2200))
+    assert os.path.getsize(doubts) > 65536
+    liar.fault = None
+    keeper.start()
+    stored(keeper)
+    keeper.wait(lambda: not os.path.exists(doubts) or os.path.getsize(doubts) < 1000, "names that are not in the store are forgotten")
 
 
 @pytest.mark.parametrize("point", ["offsite.chosen", "offsite.sent"])
