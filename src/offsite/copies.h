@@ -34,8 +34,9 @@ struct copy_dump {
     /* Contents of the manifest, after it was read (manifests.h): */
     unsigned attempt; /* its file; 0: the manifest was not read, or is damaged */
     char sha256[SHA256_HEX], nonce[NONCE_HEX];
-    bool bad;     /* the manifest is damaged */
-    bool damaged; /* its file was read back and does not match the manifest */
+    bool bad;       /* the manifest is damaged */
+    unsigned fails; /* times that it was read and damaged, while its listed values were the same */
+    bool damaged;   /* its file was read back and does not match the manifest */
     /* owner.h */
     bool known;   /* it was there when this machine last looked */
     bool ours;    /* this machine stored it, or it is of this very world */

@@ -21,6 +21,7 @@
 #include "store/state.h"
 
 #define FRESH_MS 10000
+#define FAILS_MAX 2      /* a single damaged reading is not damage */
 #define LEFT_MS 86400000 /* leftovers of an upload are deleted after a day */
 
 /* After a failure everything is read again, because what was known of the store may be the
@@ -52,6 +53,14 @@ static enum remote_result connect_store(struct upload *u, struct err *e)
 
 /* ---- owner of the dumps ---- */
 
+bool upload_unread(const struct upload *u, struct copy_dump *d)
+{
+    if (!d->manifest || d->attempt || d->bad)
+        return false;
+    d->bad = d->fails == FAILS_MAX && u->skipped.cls != ERR_NONE;
+    return !d->bad;
+}
+
 enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err *e)
 {
     SCOPED(manifest_free) struct manifest m;
@@ -63,6 +72,7 @@ enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err
     if (!d->manifest) { /* deleted since it was listed */
         d->bad = false;
     } else if (d->bad) {
+        d->fails += d->fails < FAILS_MAX;
         err_step(&why, "the copy of dump %s in the store is not usable", d->name);
         err_hint(&why,
                  "worldkeeper never deletes it: if it is not needed, delete the files "
@@ -75,7 +85,7 @@ enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err
 
 static enum remote_result upload_read_once(struct upload *u, struct copy_dump *d, struct err *e)
 {
-    return d->manifest && !d->attempt && !d->bad ? upload_read(u, d, e) : REMOTE_OK;
+    return upload_unread(u, d) ? upload_read(u, d, e) : REMOTE_OK;
 }
 
 /* Reads what this machine knows of its own world: its state, or else its newest dump. A local
@@ -162,6 +172,24 @@ static void skip_here(struct upload *u, struct err *why)
     upload_skip(u, why);
 }
 
+/* Lists the dumps. Damaged manifests that have not changed need not be read again: if there are
+ * many, reading them takes so long that the list is too old to send a dump after it. */
+static enum remote_result list_dumps(struct upload *u, struct err *e)
+{
+    SCOPED(copies_free) struct copies was = {
+        .dumps = u->there.dumps, .dump_count = u->there.dump_count, .world = u->there.world};
+    u->there.dumps = NULL;
+    enum remote_result got = copies_load_dumps(u->t.store, u->cfg->name, &u->there, e);
+    for (size_t i = 0; i < u->there.dump_count && got == REMOTE_OK; i++) {
+        struct copy_dump *d = &u->there.dumps[i];
+        const struct copy_dump *old = copies_dump(&was, d->name);
+        bool same = old && old->size == d->size && old->files == d->files &&
+                    strcmp(old->stamp, d->stamp) == 0;
+        d->fails = same ? old->fails : 0;
+    }
+    return got;
+}
+
 /* Reads the list, then only those manifests that differ from what is remembered. */
 static enum remote_result upload_look_again(struct upload *u, struct err *e)
 {
@@ -172,7 +200,7 @@ static enum remote_result upload_look_again(struct upload *u, struct err *e)
     u->unsent = false;
     memset(&u->fenced, 0, sizeof u->fenced);
     struct err why = {0};
-    enum remote_result got = copies_load_dumps(u->t.store, u->cfg->name, &u->there, e);
+    enum remote_result got = list_dumps(u, e);
     if (got == REMOTE_OK)
         got = ledger_copies_load(u->t.store, u->cfg, &u->ledgers, e);
     if (got != REMOTE_OK)

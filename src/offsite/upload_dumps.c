@@ -22,11 +22,9 @@
 /* Returns the newest dump whose manifest was not read yet, or NULL if all were read. */
 static struct copy_dump *upload_dumps_unread(struct upload *u)
 {
-    for (; u->read < u->there.dump_count; u->read++) {
-        struct copy_dump *d = &u->there.dumps[u->read];
-        if (d->manifest && !d->attempt && !d->bad)
-            return d;
-    }
+    for (; u->read < u->there.dump_count; u->read++)
+        if (upload_unread(u, &u->there.dumps[u->read]))
+            return &u->there.dumps[u->read];
     return NULL;
 }
 

@@ -10,6 +10,9 @@ enum remote_result upload_ready(struct upload *u, int64_t look_ms, struct err *e
 /* Returns true if the store was listed just now. Otherwise the next step lists it before anything
  * is stored or deleted. */
 bool upload_fresh(struct upload *u);
+/* Returns true if the manifest must be read. One that was damaged twice and has not changed since
+ * then counts as bad unread, unless nothing would be reported. */
+bool upload_unread(const struct upload *u, struct copy_dump *d);
 enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err *e);
 /* Returns true if the record abandons the dump. A list does not show where a dump ends, so a later
  * dump of an ancestor counts as abandoned even if its successor contains all of it. Pure. */

@@ -322,6 +322,38 @@ def test_no_room_is_needed_for_what_is_there(make_followed, small_disk, store):
     keeper.ok("--drill", "--from", "offsite")
 
 
+def test_many_copies_that_are_not_usable(world_and_liar):
+    """Manifests in the store that have no HMAC of our key are read twice, and then only one of them whenever the store is
+    listed: with many of them a list would be too old to send a dump after it."""
+    w = world_and_liar()
+    w.keeper.waits = 2000
+    w.keeper.configure({"retention": {"keep_last": "9"}})
+    for _ in range(3):
+        w.keeper.dump()
+    w.keeper.start()
+    w.keeper.wait(lambda: len(w.witness.manifests()) == 4, "four copies")
+    w.keeper.stop()
+    w.keeper.configure({"dump": {"hmac_key_file": w.keeper.secret("hmac", "k" * 32)}})
+    w.keeper.ok("--seal")
+    old, asked = set(w.witness.manifests()), []
+
+    def ask(h):
+        if h.command == "GET" and ("/dumps/" in h.path or "%2Fdumps%2F" in h.path):
+            asked.append(h.path)
+        return False
+    w.witness.then = ask
+    w.keeper.start()
+
+    def lists():
+        return [n for n, path in enumerate(asked) if path not in old and "list-type" in path]
+    w.keeper.wait(lambda: len(lists()) > 12, "several lists")
+    after = [path for path in asked[lists()[5]:lists()[12]] if path in old]
+    assert 0 < len(after) <= 8, (len(after), asked)
+    name = w.dump()
+    wait_for(lambda: any(name in path for path in w.witness.manifests()), "a new copy")
+    w.keeper.expect("what is wrong", troubles=lambda t: any("is not usable" in x["what"] for x in t))
+
+
 @pytest.mark.parametrize("point", OFFSITE_POINTS)
 def test_a_worker_is_killed(world_and_liar, point):
     """A worker that is killed at this point is reported and replaced, again and again, and the copies stay complete."""
