@@ -236,12 +236,30 @@ static int remote_dir_list_one(struct remote_listing *l, int dirfd, const char *
     return remote_listing_entry(l, name, e);
 }
 
+/* Checks that the path still leads to the directory that was opened. After it was replaced, or
+ * another file system was mounted there, the descriptor leads to the old one. */
+static enum remote_result check_same_dir(const struct remote *r, struct err *e)
+{
+    SCOPED(xfree) char *path = xstrndup(r->url.path, strlen(r->url.path) - 1);
+    struct stat opened, is;
+    if (fstat(r->dirfd, &opened) < 0 || stat(path, &is) < 0) {
+        err_sys(e, errno, "cannot look at %s", path);
+        return REMOTE_LATER;
+    }
+    if (opened.st_dev == is.st_dev && opened.st_ino == is.st_ino)
+        return check_mounted(path, e);
+    err_set(e, ERR_UNREACHABLE, 0, "%s is now another directory", path);
+    return REMOTE_LATER;
+}
+
 static enum remote_result dir_list(struct remote *r, const char *dir, const struct remote_list *to,
                                    struct err *e)
 {
     const char *base;
     struct remote_listing l = {.r = r, .to = to};
-    enum remote_result got = REMOTE_OK;
+    enum remote_result got = check_same_dir(r, e);
+    if (got != REMOTE_OK)
+        return got;
     const struct dirent *x;
     int dirfd = open_parent(r, dir, false, &base);
     DIR *d = dirfd < 0 ? NULL : fdopendir(dirfd);

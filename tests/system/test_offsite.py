@@ -612,6 +612,22 @@ def test_copies_that_come_too_late(make_followed, store):
     keeper.wait(lambda: not late(keeper.status()), "the end of that")
 
 
+def test_a_directory_that_is_replaced(make_followed, store):
+    """After another directory took the place of the store's, as if another disk was mounted there, everything is stored in it."""
+    keeper = make_followed(settings=store.settings)
+    keeper.waits = 100
+    dump_and_follow(keeper)
+    stored(keeper)
+    os.rename(store.path, store.path + ".old")
+    os.mkdir(store.path, 0o700)
+    name = keeper.dump()["name"]
+    keeper.world.mark(2)
+    keeper.segments.wait_all()
+    wait_for(lambda: name in [m["name"] for m in manifests(store)], "the dump")
+    wait_segments(keeper, store)
+    assert stored(keeper)["failed"] > 0
+
+
 def test_a_dump_that_appears_during_a_long_upload(make_followed, store):
     """A dump that waits for the long upload of an older one is late, too, although nothing newer waited when that began."""
     keeper = make_followed("empty", {"journal": {"mode": "off"}, "alert": {"max_dump_age": "1s"}, "offsite": {

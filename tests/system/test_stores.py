@@ -355,6 +355,21 @@ def test_a_directory_that_is_not_there(calls, tmp):
     assert calls({"url": f"file://{tmp}/loose/"}).opened["result"] == "refused"
 
 
+def test_a_directory_that_is_replaced(calls, tmp):
+    """A connection that opened a directory does not list it after another one took its place; a new connection uses that."""
+    path = os.path.join(tmp, "disk")
+    os.mkdir(path, 0o700)
+    c = calls({"url": f"file://{path}/"})
+    assert c.put("s8/dumps/a", b"a")["result"] == "ok" and list(c.names()) == ["s8/dumps/a"]
+    os.rename(path, path + ".old")
+    said = c.call("list", "s8/dumps/")
+    assert said["result"] == "later" and "No such file" in said["error"], said
+    os.mkdir(path, 0o700)
+    said = c.call("list", "s8/dumps/")
+    assert said["result"] == "later" and "another directory" in said["error"], said
+    assert not calls({"url": f"file://{path}/"}).names()
+
+
 ANSWERS = {  # status, code, headers, result, words of the message
     "denied": (403, "AccessDenied", {}, "denied", "AccessDenied: no"),
     "clock": (403, "RequestTimeTooSkewed", {}, "denied", "RequestTimeTooSkewed"),
