@@ -239,6 +239,7 @@ enum remote_result upload_ready(struct upload *u, int64_t look_ms, struct err *e
 {
     enum remote_result got = connect_store(u, e);
     u->done.name[0] = '\0';
+    u->figured = false;
     if (got == REMOTE_OK && (!u->looked || mono_since(clock_mono(), u->looked_at) >= look_ms))
         got = upload_look_again(u, e);
     return got;

@@ -61,6 +61,7 @@ struct upload {
         wall_t newest_at;
         wall_t since; /* when the oldest unstored item came; ms 0: all is stored */
     } figures;
+    bool figured; /* this step has updated the figures */
     /* What the last step stored; name "": nothing. */
     struct {
         char name[COPY_NAME_MAX];

@@ -99,7 +99,7 @@ static void next_dump(struct upload *u, const struct choice *c, const struct cat
                       const struct catalog_entry **pinned)
 {
     const struct retention_item *stored = NULL, *next = NULL, *oldest = NULL;
-    u->figures.known = true;
+    u->figures.known = u->figured = true;
     u->figures.waiting = u->figures.stored = 0;
     u->figures.since = (wall_t){0};
     u->figures.newest[0] = '\0';

@@ -481,7 +481,7 @@ static void next_segments(struct upload *u, int dirfd, struct next *n)
         /* The dump began while this segment was written. */
         needed = needed && !(s->known && s->made <= u->newest_dump.ms);
     }
-    u->figures.known = true;
+    u->figures.known = u->figured = true;
     waits_since(u);
 }
 
@@ -567,7 +567,7 @@ enum remote_result upload_segments(struct upload *u, bool *more, struct err *e)
     struct err why = {0};
     SCOPED(file_close) int dirfd = archive_dir(u->cfg, false, &why);
     if (dirfd < 0 && why.num == ENOENT) { /* nothing was followed yet, so nothing waits */
-        u->figures.known = true;
+        u->figures.known = u->figured = true;
         return REMOTE_OK;
     }
     if (dirfd < 0 || list_segments(u, dirfd, &why) < 0) {

@@ -268,6 +268,8 @@ static int64_t offsite_failed(struct child *c, enum remote_result got, const str
     c->report.away = got == REMOTE_LATER;
     c->report.made = false;
     c->report.why = *e;
+    c->report.is = c->u.figures;
+    c->report.is.known &= c->u.figured; /* else more may be waiting since the last step */
     if (got == REMOTE_STOPPED)
         upload_here(&c->u, &c->report.why);
     upload_close(&c->u);
@@ -434,10 +436,12 @@ static void offsite_judge(struct world *w)
 }
 
 /* Returns the age in seconds of the oldest item that is newer than everything stored; -1: not
- * known. */
+ * known, also while this machine must not store anything. */
 static int64_t supervisor_offsite_behind_seconds(const struct world *w)
 {
     int64_t most = 0, now = clock_wall().ms;
+    if (!offsite_wanted(w, DUMPS))
+        return -1;
     for (unsigned i = 0; i < SENDERS; i++) {
         const struct report *r = &offsite.senders[i].last;
         int64_t is = r->is.since.ms && now > r->is.since.ms ? (now - r->is.since.ms) / 1000 : 0;

@@ -214,6 +214,23 @@ def test_slow_and_endless(world_and_liar):
     w.all_stored()
 
 
+def test_figures_while_the_store_is_away(world_and_liar):
+    """While the store cannot be listed, what waits is not known. If it can be listed but takes nothing, the status shows how
+    much waits, and since when."""
+    w = world_and_liar()
+    w.keeper.waits = 5
+    w.keeper.start()
+    stored(w.keeper)
+    w.witness.then = lambda h: h.refuse(503, "InternalError") or True
+    w.dump()
+    told = w.keeper.expect("failures", offsite=lambda o: o["failed"] > 3)["offsite"]
+    assert told["state"] == "failing" and told["behind_seconds"] is None and told["waiting"] is None, told
+    w.witness.then = lambda h: h.command == "PUT" and (h.refuse(503, "InternalError") or True)
+    w.keeper.expect("the dump that waits", offsite=lambda o: o["state"] == "failing" and o["waiting"] == 1 and o["behind_seconds"])
+    w.witness.then = None
+    stored(w.keeper)
+
+
 @pytest.mark.parametrize("off", [-1200, 1200])
 def test_a_clock_that_is_off(world_and_liar, off):
     """A clock difference of 20 minutes, for which S3 refuses each request, is reported by the status and --check; copies

@@ -617,6 +617,13 @@ def test_a_standby_without_a_dump_says_that_nothing_is_verified(make_keeper, wor
     assert "--from offsite" in todo, todo  # a standby makes no dumps
 
 
+def test_a_standby_does_not_say_that_copies_are_stored(make_keeper, world, store):
+    keeper = make_keeper(world, store)
+    keeper.start("STANDBY")
+    told = keeper.status()["offsite"]
+    assert [told[key] for key in ("state", "fenced", "behind_seconds", "waiting", "stored")] == [None] * 5, told
+
+
 def test_what_was_told_before_a_demotion_is_over_on_a_standby(make_keeper, world, store, tmp):
     """On a standby conditions about dumps, ledgers and players' progress end, because the other machine does this work."""
     central = {"socket": os.path.join(tmp, "none.sock"), "user": "gs", "schema": "central", "lock_id": "gs-a",
