@@ -172,6 +172,19 @@ static void skip_here(struct upload *u, struct err *why)
     upload_skip(u, why);
 }
 
+/* Returns true if the newest dump of the former list is gone, or was stored again. No retention
+ * deletes the newest one, so the store may have lost more. */
+static bool newest_is_lost(const struct copies *was, const struct copies *is)
+{
+    size_t i = 0;
+    while (i < was->dump_count && !was->dumps[i].manifest)
+        i++;
+    if (i == was->dump_count)
+        return false;
+    const struct copy_dump *d = copies_dump(is, was->dumps[i].name);
+    return !d || !d->manifest || strcmp(d->stamp, was->dumps[i].stamp) != 0;
+}
+
 /* Lists the dumps. Damaged manifests that have not changed need not be read again: if there are
  * many, reading them takes so long that the list is too old to send a dump after it. */
 static enum remote_result list_dumps(struct upload *u, struct err *e)
@@ -187,6 +200,7 @@ static enum remote_result list_dumps(struct upload *u, struct err *e)
                     strcmp(old->stamp, d->stamp) == 0;
         d->fails = same ? old->fails : 0;
     }
+    u->listed = u->listed && got == REMOTE_OK && !newest_is_lost(&was, &u->there);
     return got;
 }
 

@@ -628,6 +628,23 @@ def test_a_directory_that_is_replaced(make_followed, store):
     assert stored(keeper)["failed"] > 0
 
 
+def test_a_store_that_lost_everything(make_followed, store):
+    """After a store has lost its files, dumps and the whole journal are stored again, as soon as the dumps are listed."""
+    keeper = make_followed(settings=store.settings)
+    keeper.waits = 100
+    dump_and_follow(keeper)
+    keeper.world.mark(1)
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    stored(keeper)
+    os.rename(os.path.join(store.path, "w1"), store.path + ".old")
+    keeper.world.mark(2)
+    keeper.segments.wait_all()
+    wait_segments(keeper, store)
+    stored(keeper)
+    wait_for(lambda: [m["name"] for m in manifests(store)] == [keeper.newest()["name"]], "its dump")
+
+
 def test_a_dump_that_appears_during_a_long_upload(make_followed, store):
     """A dump that waits for the long upload of an older one is late, too, although nothing newer waited when that began."""
     keeper = make_followed("empty", {"journal": {"mode": "off"}, "alert": {"max_dump_age": "1s"}, "offsite": {
