@@ -21,9 +21,9 @@
 #include "journal/chain.h"
 #include "journal/segment_read.h"
 #include "mysql/sentinel.h"
+#include "offsite/doubts.h"
 #include "offsite/fetch_ledgers.h"
 #include "offsite/upload.h"
-#include "offsite/upload_segments.h"
 #include "restore/restore.h"
 #include "restore/result.h"
 #include "restore/set_aside.h"
@@ -399,38 +399,72 @@ int action_demote(struct action_context *a, const struct request *r, json_t **re
     return rc < 0 ? err_step(e, "this machine is now a standby, but") : 0;
 }
 
-/* Does the store have the whole segment? Returns 1, 0, or -1 on error. A segment that is gone was
- * deleted after it was listed, because no dump needs it any longer: another look tells. */
-static int is_sent(const struct copies *there, int dirfd, const struct archive_segment *x,
-                   struct err *e)
+/* How far the store must have the journal: all segments before this one, and its first bytes. More
+ * is appended each second, which a slow store would never have. */
+struct journal_end {
+    uint64_t number, size;
+};
+
+/* Finds that end when the journal here has reached the position; number 0: not yet. */
+static int find_end(const struct archive *here, int dirfd, const struct db_binlog_pos *to,
+                    struct journal_end *end, struct err *e)
 {
-    uint64_t whole;
-    if (segment_settled(dirfd, x->file, 0, &whole, e) < 0)
+    const struct archive_segment *last = here->count ? &here->list[here->count - 1] : NULL;
+    if (end->number || !last || db_binlog_pos_compare(&last->sum.to.point, to) < 0)
+        return 0;
+    if (segment_settled(dirfd, last->file, 0, &end->size, e) < 0)
+        return -1;
+    end->number = last->number;
+    return 0;
+}
+
+/* Does the store have what is needed of the segment? Returns 1, 0, or -1 on error. A segment that
+ * is gone was deleted after it was listed, because no dump needs it any longer: another look
+ * tells. */
+static int is_sent(const struct copies *there, int dirfd, const struct archive_segment *x,
+                   const struct journal_end *end, struct err *e)
+{
+    uint64_t needed = end->size;
+    if (x->number != end->number && segment_settled(dirfd, x->file, 0, &needed, e) < 0)
         return e->num == ENOENT ? 0 : -1;
-    return copies_reach(there, x->number, x->head.made.ms) >= whole;
+    return copies_reach(there, x->number, x->head.made.ms) >= needed;
+}
+
+/* Lists what the store has. Returns 1; 0 if the list proves nothing; -1 on error. */
+static int list_proven(const struct action_context *a, struct fetch *f, int dirfd,
+                       const struct journal_end *end, struct err *e)
+{
+    SCOPED(doubts_free) struct doubts before = {.names = {0}}, after = {.names = {0}};
+    if (doubts_read(dirfd, a->cfg->name, &before, e) < 0 || fetch_again(f, e) < 0)
+        return -1;
+    fault_point("switch.parts_listed");
+    if (doubts_read(dirfd, a->cfg->name, &after, e) < 0)
+        return -1;
+    doubts_drop(&before, &f->there);
+    doubts_drop(&after, &f->there);
+    return doubts_allow(&before, &after, a->cfg->name, end->number, end->size);
 }
 
 /* Is the whole journal up to this position in the store and verified? Returns 1, 0, or -1 on
  * error. */
 static int is_stored(const struct action_context *a, struct fetch *f,
-                     const struct db_binlog_pos *to, struct err *e)
+                     const struct db_binlog_pos *to, struct journal_end *end, struct err *e)
 {
     SCOPED(archive_free) struct archive here = {0};
     SCOPED(file_close) int dirfd = archive_dir(a->cfg, false, e);
-    char doubts[SEGMENT_NAME_MAX];
-    upload_doubts_name(a->cfg->name, doubts);
-    if (dirfd < 0 || archive_load(dirfd, a->cfg->name, &here, e) < 0 || fetch_again(f, e) < 0)
+    if (dirfd < 0 || archive_load(dirfd, a->cfg->name, &here, e) < 0 ||
+        find_end(&here, dirfd, to, end, e) < 0)
         return -1;
-    if (!here.count || faccessat(dirfd, doubts, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
-        db_binlog_pos_compare(&here.list[here.count - 1].sum.to.point, to) < 0)
-        return 0;
+    int proven = end->number ? list_proven(a, f, dirfd, end, e) : 0;
+    if (proven != 1)
+        return proven;
     const struct copy_dump *d = f->there.dump_count ? &f->there.dumps[0] : NULL;
     fault_point("switch.listed");
-    for (size_t i = 0; i < here.count; i++) {
+    for (size_t i = 0; i < here.count && here.list[i].number <= end->number; i++) {
         const struct archive_segment *x = &here.list[i];
-        if (d && i + 1 < here.count && x->sum.to.at.ms < d->at.ms)
+        if (d && x->number < end->number && x->sum.to.at.ms < d->at.ms)
             continue; /* no dump in the store needs it */
-        int sent = is_sent(&f->there, dirfd, x, e);
+        int sent = is_sent(&f->there, dirfd, x, end, e);
         if (sent != 1)
             return sent;
     }
@@ -442,9 +476,10 @@ static int wait_stored(struct action_context *a, struct fetch *f, const struct d
                        struct err *e)
 {
     mono_t until = mono_add(clock_mono(), STORED_MS);
+    struct journal_end end = {0};
     int rc;
     progress_phase(a->job.progress, "waiting for the store", 0, 0);
-    while ((rc = is_stored(a, f, to, e)) == 0 && !mono_reached(clock_mono(), until)) {
+    while ((rc = is_stored(a, f, to, &end, e)) == 0 && !mono_reached(clock_mono(), until)) {
         progress_at(a->job.progress, 0, 0);
         poll(NULL, 0, LOOK_MS);
     }

@@ -287,20 +287,26 @@ static bool read_part_name(const char *s, struct copy_part *p)
     return true;
 }
 
-/* Adds a listed part. A name that is spelled differently from ours belongs to somebody else. */
+bool copy_part_read(const char *name, const char *world, struct copy_part *out)
+{
+    char spelled[COPY_NAME_MAX];
+    const char *front = strrchr(name, '/');
+    size_t len = strlen(world), all = strlen(name);
+    *out = (struct copy_part){0};
+    if (!front || strncmp(front + 1, world, len) != 0 || !read_part_name(front + 1 + len, out))
+        return false;
+    out->sealed = all > 4 && strcmp(name + all - 4, ".age") == 0;
+    copy_part_name(spelled, world, out);
+    return strcmp(spelled, name) == 0;
+}
+
+/* Adds a listed part. */
 static int see_part(void *arg, const struct remote_entry *x, struct err *e)
 {
     (void)e;
     const struct listing *l = arg;
-    struct copy_part p = {0};
-    char name[COPY_NAME_MAX];
-    const char *front = strrchr(x->name, '/');
-    size_t len = strlen(l->world), all = strlen(x->name);
-    if (!front || strncmp(front + 1, l->world, len) != 0 || !read_part_name(front + 1 + len, &p))
-        return 0;
-    p.sealed = all > 4 && strcmp(x->name + all - 4, ".age") == 0;
-    copy_part_name(name, l->world, &p);
-    if (strcmp(name, x->name) != 0)
+    struct copy_part p;
+    if (!copy_part_read(x->name, l->world, &p))
         return 0;
     p.unproven = !is_proven(&p, l->world);
     l->out->parts = xgrow(l->out->parts, l->out->part_count, sizeof *l->out->parts);

@@ -81,6 +81,9 @@ void copy_file_name(char out[COPY_NAME_MAX], const char *world, const char *dump
                     bool sealed);
 void copy_manifest_name(char out[COPY_NAME_MAX], const char *world, const char *dump);
 void copy_part_name(char out[COPY_NAME_MAX], const char *world, const struct copy_part *p);
+/* Reads such a name. Returns false if it is spelled differently from ours: it belongs to somebody
+ * else. `unproven` is not set. */
+bool copy_part_read(const char *name, const char *world, struct copy_part *out);
 /* Signs the name with our key, if there is one. */
 int copy_part_sign(struct copy_part *p, const char *world, struct err *e);
 

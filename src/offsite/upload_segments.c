@@ -14,9 +14,9 @@
 #include "journal/archive.h"
 #include "journal/segment_op.h"
 #include "journal/segment_read.h"
+#include "offsite/doubts.h"
 #include "offsite/upload_int.h"
 
-#define DOUBTS_MAX 65536          /* bytes of names; if there are more, nothing is sent */
 #define READ_TRIES 8              /* failed reads of a part before it is sent under another name */
 #define LOOK_MS fault_wait(60000) /* time between two checks of whose dumps are there */
 #define LIST_MS 3600000           /* time between two lists of segments */
@@ -132,22 +132,14 @@ static void look_at(struct upload *u, int dirfd, struct upload_segment *s)
     s->sealed = sealed == 1;
 }
 
-/* ---- unverified parts ---- */
-
-/* A local file has the name of each part from before it is sent until it was read back. So a
- * part whose check failed, or was interrupted by a kill, is not taken for good only because it
- * exists in the store. */
-void upload_doubts_name(const char *world, char out[SEGMENT_NAME_MAX])
-{
-    snprintf(out, SEGMENT_NAME_MAX, "%.48s.unproven", world);
-}
+/* ---- parts that were not read back: doubts.h ---- */
 
 /* Writes the file to the disk before the upload begins; the name is removed only after the part
  * was read back. In this order a kill does no harm. */
 static int keep_doubts(const struct upload *u, int dirfd, struct err *e)
 {
     char file[SEGMENT_NAME_MAX];
-    upload_doubts_name(u->cfg->name, file);
+    doubts_name(u->cfg->name, file);
     if (u->doubts.len == 0) /* if a power cut restores it, this costs an upload */
         return unlinkat(dirfd, file, 0) == 0 || errno == ENOENT
                    ? 0
@@ -155,16 +147,10 @@ static int keep_doubts(const struct upload *u, int dirfd, struct err *e)
     return file_publish(dirfd, file, u->doubts.p, u->doubts.len, 0600, e);
 }
 
-static char *doubt_of(const struct upload *u, const char *name)
-{
-    SCOPED(xfree) char *line = xasprintf("%s\n", name);
-    return u->doubts.len ? strstr(u->doubts.p, line) : NULL;
-}
-
 /* Removes the name from the list, and its line from the file. */
 static int forget_doubt(struct upload *u, int dirfd, const char *name, struct err *e)
 {
-    char *at = doubt_of(u, name);
+    char *at = doubts_find(&u->doubts, name);
     if (!at)
         return 0;
     u->doubts.len -= strlen(name) + 1;
@@ -201,7 +187,7 @@ static enum remote_result settle_doubts(struct upload *u, int dirfd, struct err 
     SCOPED(buf_free) struct buf kept = {0};
     if (u->doubted)
         return REMOTE_OK;
-    upload_doubts_name(u->cfg->name, file);
+    doubts_name(u->cfg->name, file);
     buf_clear(&u->doubts);
     struct err why = {0};
     if (file_read(dirfd, file, (size_t)2 * DOUBTS_MAX, &u->doubts, &why) < 0 && why.num != ENOENT) {
@@ -211,7 +197,7 @@ static enum remote_result settle_doubts(struct upload *u, int dirfd, struct err 
     for (size_t i = 0; i < u->there.part_count && got == REMOTE_OK;) {
         char name[COPY_NAME_MAX];
         copy_part_name(name, u->cfg->name, &u->there.parts[i]);
-        if (!doubt_of(u, name) || !is_listed(u, u->there.parts[i].number)) {
+        if (!doubts_find(&u->doubts, name) || !is_listed(u, u->there.parts[i].number)) {
             i++;
         } else if (u->cfg->offsite.delete_never) {
             buf_printf(&kept, "%s\n", name);
@@ -225,6 +211,7 @@ static enum remote_result settle_doubts(struct upload *u, int dirfd, struct err 
         buf_clear(&u->doubts);
         buf_add(&u->doubts, kept.p, kept.len);
         got = keep_doubts(u, dirfd, e) < 0 ? REMOTE_STOPPED : REMOTE_OK;
+        fault_point("offsite.settled");
     }
     u->doubted = got == REMOTE_OK;
     return got;
@@ -251,7 +238,7 @@ static int find_free_name(const struct upload *u, struct copy_part *p, char name
     do
         if (name_part(u, p, name, e) < 0)
             return -1;
-    while (doubt_of(u, name) && --p->to > p->from);
+    while (doubts_find(&u->doubts, name) && --p->to > p->from);
     return 0;
 }
 
@@ -259,7 +246,7 @@ static enum remote_result no_free_name(const struct upload *u, const struct uplo
                                        uint64_t from, struct err *e)
 {
     char file[SEGMENT_NAME_MAX];
-    upload_doubts_name(u->cfg->name, file);
+    doubts_name(u->cfg->name, file);
     err_set(e, ERR_REFUSED, 0,
             "journal segment %s cannot be stored from byte %" PRIu64
             ": too many parts in the store could not be read back",
@@ -335,8 +322,8 @@ static enum remote_result send_part(struct upload *u, int dirfd, const struct up
     if (fd < 0 || find_free_name(u, &p, name, e) < 0)
         return REMOTE_STOPPED;
     bool none = p.to == from || u->doubts.len > DOUBTS_MAX;
-    bool unread = doubt_of(u, r->name) && copy_part_is_of(&r->part, s->number, s->made) &&
-                  r->part.from == from;
+    bool unread = doubts_find(&u->doubts, r->name) &&
+                  copy_part_is_of(&r->part, s->number, s->made) && r->part.from == from;
     if (unread && (none || r->tries < READ_TRIES))
         return read_again(u, dirfd, e);
     if (none)

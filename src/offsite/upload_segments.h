@@ -20,8 +20,4 @@ enum remote_result upload_segments(struct upload *u, bool *more, struct err *e);
 /* Updates the figures while a segment is joined: changes may have been appended since that began.
  * Changes nothing else. */
 void upload_segments_figures(struct upload *u);
-/* Writes the name of the file in the journal's directory that lists the parts that were sent but
- * not yet read back. While it exists, not everything in the store is proven. */
-void upload_doubts_name(const char *world, char out[SEGMENT_NAME_MAX]);
-
 #endif

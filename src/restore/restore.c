@@ -186,11 +186,13 @@ static int need_reach(const struct restore *r, struct err *e)
     const struct db_binlog_pos *to = r->opt->reach, *is = &r->made.upto;
     if (!to || (is->file[0] && db_binlog_pos_compare(is, to) >= 0))
         return 0;
+    char reached[sizeof is->file + 24] = "no position of that log";
+    if (is->file[0])
+        snprintf(reached, sizeof reached, "%s:%" PRIu64, is->file, is->pos);
     err_set(e, ERR_REFUSED, 0,
             "the other machine handed the world over at %s:%" PRIu64
             ", but dump and journal here reach %s%s%s",
-            to->file, to->pos, is->file[0] ? is->file : "no position of that log",
-            r->journal.gap[0] ? ": " : "", r->journal.gap);
+            to->file, to->pos, reached, r->journal.gap[0] ? ": " : "", r->journal.gap);
     return err_hint(e, "try again when the store has all of it: worldkeeper --list --from offsite; "
                        "for other ways see A PLANNED CHANGE in worldkeeper-standby(7)");
 }

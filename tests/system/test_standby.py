@@ -16,8 +16,8 @@ import pymysql
 import pytest
 from wk.audit import TABLES, AuditedWriters
 from wk.binlog import place
-from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, to_all, wait_stopped
-from wk.follow import LOG, ONE_DUMP, dump_and_follow, following, kill_follower
+from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, stopped, to_all, wait_stopped
+from wk.follow import LOG, ONE_DUMP, dump_and_follow, follower, following, kill_follower
 from wk.keeper import BINARY, DONE, FAILED, HELD, NOTHING, REFUSED, ROOT, USAGE, precise
 from wk.segments import Segments
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program, secret_file
@@ -262,6 +262,76 @@ def test_a_segment_that_goes_during_a_switch_over(make_pair):
     one.wait_state("STANDBY")
     one.ok("--promote", "--by-hand")
     one.world.assert_is(before)
+
+
+def test_a_part_that_is_deleted_during_a_switch_over(make_pair, tmp):
+    """A part whose upload was not answered may be listed, and then deleted to be sent again. The world is handed over only
+    when that part is stored again."""
+    liar, waits, held, armed = Liar(tmp), threading.Event(), [], []
+    conditions = Conditions(liar)
+
+    def unanswered(h):
+        if h.command != "PUT" or "/segments/" not in h.path or held or not armed:
+            return conditions(h)
+        liar.objects[h.path] = h.body
+        held.append(h.path)
+        os.kill(armed[0], SIGSTOP)  # nothing may be appended to the segment
+        waits.wait()
+        h.close_connection = True
+        return True
+    liar.fault = unanswered
+    try:
+        one, two = make_pair("small", (), offsite={"plain": "yes", **liar.settings()}, standby={"lease": "none"})
+        one.dump()
+        one.start(fault="aside.locked=stop,switch.parts_listed#1=stop,offsite.settled=stop")
+        following(one)
+        stored(one)
+        one.world.mark(7)
+        before = one.world.snapshot()
+        pressed = one.popen("--switch-over")
+        switch = wait_stopped(one, "the locks")
+        one.segments.wait_all()
+        armed.append(follower(one))
+        one.wait(lambda: held, "a part that is not answered")
+        go_on(switch)
+        one.wait(lambda: set(switch) & set(stopped(one)), "the list of parts")
+        waits.set()
+        one.wait(lambda: set(stopped(one)) - {*switch, armed[0]}, "the part is deleted")
+        assert held[0] not in liar.objects
+        looks = len(liar.asked)  # the uploader is stopped
+        go_on(switch)
+        one.wait(lambda: pressed.poll() is not None or len(liar.asked) > looks + 10, "the switch-over looks again")
+        assert pressed.poll() is None, one.finish(pressed)
+        go_on(stopped(one))
+        done = one.finish(pressed)
+        assert done.rc == DONE, done
+        two.start("STANDBY")
+        two.ok("--promote", "--by-hand")
+        two.world.assert_is(before)
+    finally:
+        waits.set()
+        liar.stop()
+
+
+def test_a_switch_over_with_a_slow_store(make_pair, tmp):
+    """The journal grows each second, and each part of it takes longer than that to be stored. The world is handed over when
+    the store has what was logged before its writes were stopped."""
+    liar = Liar(tmp)
+    conditions = Conditions(liar)
+    try:
+        one, two = make_pair("small", (), offsite={"plain": "yes", **liar.settings()}, standby={"lease": "none"})
+        dump_and_follow(one)
+        stored(one)
+        conditions.late = 0.5
+        one.world.mark(7)
+        before = one.world.snapshot()
+        one.ok("--switch-over")
+        conditions.late = 0
+        two.start("STANDBY")
+        two.ok("--promote", "--by-hand")
+        two.world.assert_is(before)
+    finally:
+        liar.stop()
 
 
 def test_a_switch_over_with_durable_tables(make_pair):

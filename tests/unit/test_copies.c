@@ -1,5 +1,5 @@
-/* offsite/copies, owner and manifests: names in the store, how far a segment reaches there, which
- * segments no dump needs, whose dumps are there, and what is remembered of them. */
+/* offsite/copies, doubts, owner and manifests: names in the store, how far a segment reaches there,
+ * which segments no dump needs, whose dumps are there, and what is remembered of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "offsite/doubts.h"
 #include "offsite/manifests.h"
 #include "offsite/owner.h"
 
@@ -336,6 +337,36 @@ static void test_owner(void **state)
     }
 }
 
+/* After a list, is everything up to byte 500 of segment 7 read back? `before` and `after`: a
+ * doubted part, its segment and first byte; 0: none. */
+static void test_doubts(void **state)
+{
+    static const struct {
+        uint64_t before[2], after[2];
+        bool changed, allow;
+    } cases[] = {
+        {{0}, {0}, false, true},      {{0}, {0}, true, false},     {{0}, {7, 499}, true, false},
+        {{7, 499}, {0}, true, false}, {{0}, {7, 500}, true, true}, {{7, 500}, {0}, true, true},
+        {{0}, {6, 900}, true, false}, {{0}, {8, 0}, true, true},   {{7, 0}, {8, 0}, true, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct doubts d[2] = {{.changed = {1, 1}}, {.changed = {1, cases[i].changed ? 2 : 1}}};
+        for (int k = 0; k < 2; k++) {
+            const uint64_t *of = k ? cases[i].after : cases[i].before;
+            struct copy_part p = {.number = of[0], .made = 5, .from = of[1], .to = of[1] + 9};
+            char name[COPY_NAME_MAX];
+            copy_part_name(name, "w", &p);
+            if (of[0])
+                buf_printf(&d[k].names, "%s\n", name);
+        }
+        if (doubts_allow(&d[0], &d[1], "w", 7, 500) != cases[i].allow)
+            fail_msg("case %zu", i);
+        doubts_free(&d[0]);
+        doubts_free(&d[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +378,7 @@ int main(void)
         cmocka_unit_test_teardown(test_list, tear_down),
         cmocka_unit_test_teardown(test_remembered, tear_down),
         cmocka_unit_test(test_owner),
+        cmocka_unit_test(test_doubts),
     };
     return cmocka_run_group_tests(tests, make_place, remove_place);
 }
