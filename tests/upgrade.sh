@@ -61,7 +61,6 @@ RUNTIME_DIRECTORY=/run/worldkeeper/demo setsid setpriv --reuid=worldkeeper --reg
     worldkeeper --world demo --run >>/tmp/demo.log 2>&1 </dev/null &
 echo $! >/tmp/demo.pid
 END
-    printf '#!/bin/sh\necho demo\n' >/usr/local/bin/systemd-escape
     chmod 0755 /usr/local/bin/*
     supervise() { /usr/local/bin/supervise; }
     pid_of_world() { cat /tmp/demo.pid 2>/dev/null || echo 0; }
