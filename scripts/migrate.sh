@@ -424,8 +424,9 @@ scan() {
             ;;
         ';'* | '&'* | '('* | ')'* | $'\n'*) end_pipeline ;;
         '~/'*)
-            if [ "$in_word" = no ]; then word=$owner_home; else word+=$c; fi
-            in_word=yes
+            REPLY=$c
+            if [ "$in_word" = no ]; then lookup HOME; fi
+            word+=$REPLY in_word=yes
             ;;
         *)
             word+=$c
@@ -455,6 +456,10 @@ place_quiet=no scanned=()
 pipeline() {
     local redirect=$1 here=$2 command
     shift 2
+    if [ "$place_quiet" = cron ]; then
+        cron_pipeline "$@"
+        return 0
+    fi
     if [ "$place_quiet" = yes ]; then
         IFS=$sep read -ra scanned <<<"$1"
         return 0
@@ -1210,39 +1215,113 @@ read_cnf() {
     place=$here
 }
 
+# below PATH: what file of $dir PATH names, directly or by links, in REPLY; fails if it names none.
+below() {
+    local path=$1 head
+    case $path in /*) ;; *) path=$cron_at/$path ;; esac
+    [ -f "$path" ] || return 1
+    for path in "$path" "$(readlink -f -- "$path")"; do
+        head=${path%/*}
+        while [ -n "$head" ]; do
+            REPLY=${path#"$head"/}
+            if [ "$head" -ef "$dir" ]; then return 0; fi
+            head=${head%/*}
+        done
+    done
+    return 1
+}
+
+# cron_pipeline COMMAND...: of a line of cron; adds what it starts of these scripts to `starts`, and follows cd.
+cron_pipeline() {
+    local command word i first REPLY
+    local -a w
+    for command in "$@"; do
+        w=() first=''
+        IFS=$sep read -rd '' -a w < <(printf '%s%s\0' "$command" "$sep") || true
+        case $sep$command$sep in
+        *"${sep}["*"]$sep" | *"${sep}test$sep"*) continue ;; # starts nothing
+        *"${sep}cd$sep")
+            lookup HOME
+            cron_at=$REPLY
+            continue
+            ;;
+        *"${sep}cd$sep"*)
+            case ${w[-1]} in /*) cron_at=${w[-1]} ;; *) cron_at+=/${w[-1]} ;; esac
+            continue
+            ;;
+        esac
+        for i in "${!w[@]}"; do
+            word=${w[i]}
+            case $word in *[[:space:]]*) scan "$word" || true ;; esac # a command, as of sh -c
+            if ! below "$word" || { [ -n "$first" ] && ! is_script "$dir/$REPLY"; }; then continue; fi
+            first=$i w[i]=$REPLY
+            if is_script "$dir/$REPLY"; then break; fi
+        done
+        if [ -n "$first" ]; then starts+=("$(IFS=$sep && printf '%s' "${w[*]:first}")"); fi
+    done
+}
+
+# cron_line FILE LINE: what LINE starts of these scripts, in `starts`, each with its arguments and $sep between. A variable
+# of the crontab is put into `var`.
+cron_line() {
+    local line=${2#"${2%%[![:space:]]*}"} user=${1##*/} place='' script='' script_dir=$dir place_quiet=cron cron_at entry REPLY
+    local setting='^"?([A-Za-z_][A-Za-z0-9_]*)"?[[:space:]]*=[[:space:]]*(.*[^[:space:]])?'
+    local times='^(@[a-z]+|([^[:space:]]+[[:space:]]+){4}[^[:space:]]+)[[:space:]]+'
+    local owner_home=$owner_home
+    starts=()
+    case $line in '#'*) return 0 ;; esac
+    if [[ $line =~ $setting ]]; then
+        entry=${BASH_REMATCH[2]#[\"\']}
+        var[${BASH_REMATCH[1]}]=${entry%[\"\']}
+        return 0
+    fi
+    if [[ $line =~ $times ]]; then
+        line=${line#"${BASH_REMATCH[0]}"}
+        case $1 in */spool/cron/*) ;; *) user=${line%%[[:space:]]*} ;; esac
+        if entry=$(getent passwd "$user"); then
+            owner_home=$(cut -d : -f 6 <<<"$entry")
+            case $1 in */spool/cron/*) ;; *) line=${line#"$user"} ;; esac
+        fi
+        lookup HOME
+        cron_at=$REPLY
+        scan "$line" || true
+    fi
+    if [ ${#starts[@]} = 0 ] && [[ $line == *"$dir"/* ]]; then
+        line=${line#*"$dir"/}
+        starts=("${line%%[!A-Za-z0-9._/-]*}")
+    fi
+}
+
 # find_cron: the lines that start these scripts, for a person to remove, and with which arguments.
 cron_sets=()                  # different lists of arguments, with $sep between them
 declare -A cron_scripts=()    # by list: the scripts that are started with it
 cron_notes=()                 # of all sets
+# shellcheck disable=SC2094 # cron_line only looks at the file's name
 find_cron() {
-    local file line number started rest list
+    local file line number one started names list
+    local -a starts
     if [ ${#crontabs[@]} = 0 ]; then
         crontabs=("$root"/etc/crontab "$root"/etc/cron.d/* "$root"/var/spool/cron/crontabs/*)
     fi
     for file in "${crontabs[@]}"; do
         if [ ! -f "$file" ] || [ ! -r "$file" ]; then continue; fi
+        local -A var=()
         number=0
         while IFS= read -r line || [ -n "$line" ]; do
-            number=$((number + 1))
-            case $line in
-            '#'*) ;;
-            *"$dir"/*)
-                # The line itself is not shown: a password may stand in it that is nowhere else.
-                rest=${line#*"$dir"/}
-                started=${rest%%[!A-Za-z0-9._/-]*}
-                cron_notes+=("$file:$number"$'\t'"remove this line, which starts $started")
+            number=$((number + 1)) names=''
+            cron_line "$file" "$line"
+            for one in "${starts[@]}"; do
+                started=${one%%"$sep"*} list=''
+                names+=${names:+, }$started
                 if [[ $line =~ ^[[:space:]]*\*/([0-9]+)[[:space:]] && $started == *dump* ]]; then
                     cron_every=${BASH_REMATCH[1]} cron_interval=$file:$number
                 fi
-                case $rest in *[\"\']*) ;; *) rest=${rest%%[;|&]*} ;; esac
-                scan_words "$rest"
-                list=''
-                if [ ${#scanned[@]} -gt 1 ]; then list=$(IFS=$sep && printf '%s' "${scanned[*]:1}"); fi
-                case $list in *"$unknown"*) list='' ;; esac
+                case $one in *"$unknown"*) ;; *"$sep"*) list=${one#*"$sep"} ;; esac
                 if [ -z "${cron_scripts[x$list]:-}" ] && [ -n "$list" ]; then cron_sets+=("$list"); fi
                 cron_scripts[x$list]+="$started$sep"
-                ;;
-            esac
+            done
+            # The line itself is not shown: a password may stand in it that is nowhere else.
+            if [ ${#starts[@]} -gt 0 ]; then cron_notes+=("$file:$number"$'\t'"remove this line, which starts $names"); fi
         done <"$file"
     done
 }

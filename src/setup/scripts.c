@@ -48,16 +48,24 @@ int scripts_ended(struct setup *s, struct err *e)
     int rc = effect_read(argv, LINES_LONGEST, &lines, e);
     if (rc != 0)
         return rc < 0 ? -1 : err_set(e, ERR_SYSTEM, 0, "cannot read the lines of cron");
-    if (!lines.len)
-        return 0;
+    SCOPED(buf_free) struct buf name = {0};
+    buf_shell(&name, s->taken_over);
+    if (!lines.len) {
+        err_set(e, ERR_REFUSED, 0,
+                "no line of cron starts the scripts in %s, as far as setup understands them: what "
+                "does would restore the world, too",
+                s->from_cron);
+        return err_hint(e,
+                        "end what starts them (crontab -l of each user, systemctl list-timers); "
+                        "if nothing does: worldkeeper-setup --schema %s, which continues",
+                        name.p);
+    }
     for (char *p = lines.p; (p = strchr(p, '\n'));)
         *p = ' ';
     text_clean(&shown, lines.p, lines.len);
     err_set(e, ERR_REFUSED, 0,
             "cron still starts the scripts in %s, which would restore the world, too: %s",
             s->from_cron, shown.p);
-    SCOPED(buf_free) struct buf name = {0};
-    buf_shell(&name, s->taken_over);
     return err_hint(
         e,
         "remove these lines of the crontabs; then: worldkeeper-setup --schema %s, which "

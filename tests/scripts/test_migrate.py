@@ -542,3 +542,43 @@ def test_cron_lines_alone(m, tmp_path):
     crontab.write_text(f"# nothing\n*/15 * * * * root {m.old}/dump.sh\n")
     assert m.run("--crontab", str(crontab), "--cron-lines") == f"{crontab}:2\n"
     assert not os.path.exists(m.to)
+
+
+@pytest.mark.parametrize("line", [
+    "* * * * * root cd {old} && ./dump.sh mars",
+    "* * * * * cd {old}; sh dump.sh mars >/dev/null 2>&1",
+    "* * * * * root cd {base} && cd old && if ./dump.sh mars; then true; fi",
+    "@reboot root {old}//dump.sh mars",
+    "* * * * * root {link}/dump.sh mars",
+    "* * * * * root {script_link} mars",
+    "* * * * * root flock -n {old}/lock {old}/dump.sh mars",
+    "* * * * * root [ -x {old}/dump.sh ] && {old}/dump.sh mars",
+    "* * * * * root bash -lc 'cd {old} && ./dump.sh mars'",
+    "HOME={base}\n  * * * * * root $HOME/old/dump.sh mars",
+    "HOME = \"{base}\"\n* * * * * root ~/old/dump.sh mars",
+    "HOME={base}\n* * * * * root old/dump.sh mars",
+    "HOME={base}\n* * * * * root cd && cd old && ./dump.sh mars",
+    "SCRIPTS={old}\n* * * * * root ${{SCRIPTS}}/dump.sh mars",
+    "* * * * * root (cd {old} && (echo 'it'; ./dump.sh mars))",
+])
+def test_a_cron_line_starts_the_scripts_in_any_form(m, tmp_path, line):
+    """A line counts if it starts a script by a relative path, a link, or a variable, and its arguments are used."""
+    minimal(m, f"mysqldump -ugame -p{CANARY} $1 > /b/$1.sql")
+    m.write("lock", "")
+    link, script_link = tmp_path / "link", tmp_path / "keeper"
+    link.symlink_to(m.old)
+    script_link.symlink_to(os.path.join(m.old, "dump.sh"))
+    crontab = tmp_path / "crontab"
+    crontab.write_text("MAILTO=root\n" + line.format(old=m.old, base=tmp_path, link=link, script_link=script_link) + "\n")
+    assert m.run("--crontab", str(crontab), "--cron-lines") == f"{crontab}:{2 + line.count(chr(10))}\n"
+    said = m.run("--crontab", str(crontab))
+    assert m.config("mars")["world"]["schema"] == "mars" and "which starts dump.sh" in said, said
+
+
+@pytest.mark.parametrize("line", ["  # * * * * * root {old}/dump.sh", "SCRIPTS={old}/", "* * * * * root cd {old} && ls",
+                                  "* * * * * root /elsewhere/dump.sh", "* * * * * root echo dump.sh"])
+def test_a_cron_line_that_starts_none_of_the_scripts(m, tmp_path, line):
+    minimal(m, "mysqldump -ugame -px galaxy > /b/x.sql")
+    crontab = tmp_path / "crontab"
+    crontab.write_text(line.format(old=m.old) + "\n")
+    assert m.run("--crontab", str(crontab), "--cron-lines") == ""

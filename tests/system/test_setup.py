@@ -1360,6 +1360,28 @@ def test_from_cron(galaxy, make_world, make_machine):
             assert not os.path.exists(machine.path(f"etc/worldkeeper/{world}{name}")), done
 
 
+@pytest.mark.parametrize("line, says", [
+    ("* * * * * root cd {dir} && ./check.sh\n", "etc/crontab:1"),
+    ("HOME={base}\n* * * * * root ~/old/check.sh\n", "etc/crontab:2"),
+    ("* * * * * root /usr/local/bin/wrapper\n", "no line of cron starts the scripts"),
+])
+def test_from_cron_starts_nothing_while_the_scripts_may_run(galaxy, make_machine, line, says):
+    """Nothing is started if a line of cron starts the scripts, in any form, or if it is unknown what starts them. The command
+    of the refusal confirms that nothing does, and keeps what was typed."""
+    machine = make_machine(galaxy())
+    old = Scripts(machine, "galaxy")
+    for name in ("check.sh", "dump.sh"):
+        with open(os.path.join(old.dir, name)) as f:
+            old.write(name, f.read().replace("$1", "galaxy"))
+    old.crontab(line.format(dir=old.dir, base=machine.base))
+    done = machine.run("--from-cron", old.dir, "--yes", "--no-server-file")
+    assert done.returncode == 4 and not machine.calls() and says in done.stderr, done
+    hint = re.search(r"worldkeeper-setup (.*--yes --no-server-file --schema galaxy), which continues", done.stderr)
+    assert hint and "--from-cron" not in hint[1], done
+    done = machine.run("--yes", "--no-server-file", "--schema", "galaxy")
+    assert done.returncode == 0 and machine.calls()[-1] == "enable --now worldkeeper@galaxy", done
+
+
 def test_from_cron_without_scripts(galaxy, make_machine):
     machine = make_machine(galaxy())
     done = machine.run("--from-cron", machine.base, "--yes")
