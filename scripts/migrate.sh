@@ -316,11 +316,12 @@ lookup() {
 scan() {
     local text=$1 i=0 n=${#1} c word='' in_word=no quote='' target='' want=''
     local -a words=() commands=()
-    local redirect='' here='' quoted='' rest REPLY used
+    local redirect='' appended=no here='' quoted='' rest REPLY used
     end_word() {
         [ "$in_word" = yes ] || return 0
         case $want in
-        out) redirect=$word ;;
+        out) redirect=$word appended=no ;;
+        append) redirect=$word appended=yes ;;
         here) here+=" $word" ;;
         skip) ;;
         *) words+=("$word") ;;
@@ -336,7 +337,7 @@ scan() {
     end_pipeline() {
         end_command
         if [ ${#commands[@]} -gt 0 ]; then pipeline "$redirect" "$here" "${commands[@]}"; fi
-        commands=() redirect='' here=''
+        commands=() redirect='' appended=no here=''
     }
     while [ "$i" -lt "$n" ]; do
         c=${text:i:1}
@@ -408,6 +409,7 @@ scan() {
             esac
             end_word
             case $rest in '>>'* | '>|'*) i=$((i + 1)) ;; esac
+            case $target$rest in 'out>>'*) target=append ;; esac
             want=$target
             ;;
         '<<<'*)
@@ -472,6 +474,8 @@ pipeline() {
         *) redirect=${command##*"$sep"} ;;
         esac
         case $command in "tee$sep"*) redirect=${command##*"$sep"} ;; esac
+        case $sep$command$sep in *"${sep}tee$sep"*) appended=no ;; esac
+        case $sep$command in *"${sep}tee$sep-a$sep"* | *"${sep}tee$sep--append$sep"*) appended=yes ;; esac
     done
     for command in "$@"; do
         local -a w=()
@@ -978,9 +982,10 @@ dumps_are_in() {
     esac
 }
 
-# A flag word that is written into a file tells the flag file.
+# A flag word that is written into a file tells the flag file. Where it is appended, the file is a log.
 flag_command() {
     local word
+    [ "$appended" = no ] || return 0
     for word in "$@"; do
         case $word in
         UP | UP'\n' | WAITING | WAITING'\n' | RESTORING*)

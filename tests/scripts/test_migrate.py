@@ -523,6 +523,14 @@ def test_a_flag_by_way_of_a_temporary_file(m, write):
     assert "old dumps in /backup:" in said and "dumps: not understood" not in said, said
 
 
+@pytest.mark.parametrize("log", ["echo RESTORING >> {}", "echo UP | tee -a {}", "echo WAITING | tee --append {} >/dev/null"])
+def test_a_log_is_no_flag(m, log):
+    """A file that a flag's word is appended to is a log: worldkeeper would replace it by its flag file."""
+    minimal(m, f"{log.format('/var/log/keeper.log')}\necho UP > /var/www/status/up.html\nmysqldump -ugame -px galaxy > /b/x")
+    said = m.run()
+    assert m.config()["status"] == {"dir": "/var/www/status", "flag": "up.html"}, said
+
+
 def test_worlds_that_share_a_status_directory(m, tmp_path):
     """Worlds with one status directory get separate ones, and each report names its world although arguments are masked."""
     m.write("dump.sh", '#!/bin/sh\nmysqldump -u$1 -p$2 $1 | gzip > /b/$1.gz\necho UP > /var/www/status/$1.html\n')
