@@ -3,11 +3,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "check/rule.h"
 #include "ledger/ledger.h"
 #include "ledger/sql.h"
 #include "sql/literal.h"
+#include "sql/table.h"
 
 /* These rules run once per ledger. Each text begins with the ledger's name. */
 static const struct check_rule rules[] = {
@@ -131,15 +133,22 @@ static void rules_ledgers_ask(struct check *c, const char *name, const char *sql
 static void column_facts(struct check *c, const struct ledger *l)
 {
     SCOPED(buf_free) struct buf nullable = {0}, alter = {0}, add = {0};
-    sql_fill(&alter, "ALTER TABLE ?? ", DB_ARGS(l->cfg->table));
+    SCOPED(xfree) struct sql_column *changed = xcalloc(ledger_columns(l), sizeof *changed);
+    struct sql_table modify = {.columns = changed};
     for (unsigned i = 0; i < ledger_columns(l); i++) {
         const struct sql_column *is = sql_table_column(&l->def, ledger_column(l, i)->name);
         if (!is || is->not_null)
             continue;
-        sql_fill(&alter, "$MODIFY ?? $ NOT NULL",
-                 DB_ARGS(nullable.len ? ", " : "", is->name, is->type));
+        struct sql_column *column = &changed[modify.column_count++];
+        *column = *is; /* MODIFY removes every attribute that it does not repeat */
+        column->not_null = true;
+        column->null = false;
+        if (column->fallback && strcasecmp(column->fallback, "NULL") == 0)
+            column->fallback = NULL;
         buf_printf(&nullable, "%s%s", nullable.len ? ", " : "", is->name);
     }
+    sql_fill(&alter, "ALTER TABLE ??", DB_ARGS(l->cfg->table));
+    sql_alter_write(&alter, &modify, &(struct sql_table_how){.mariadb = db_is_mariadb(c->db)});
     ledger_sql_index(&add, l);
     check_word(c, "nullable", "%s", nullable.len ? nullable.p : "");
     check_word(c, "not_null", "%s", alter.p);

@@ -138,6 +138,22 @@ def test_what_is_found(ledger, case):
         assert words not in str(findings(ledger))
 
 
+def test_a_column_that_may_be_null_keeps_all_else(ledger):
+    """The statement that makes a column NOT NULL keeps its default, character set and comment: inserts without it would
+    fail, and other keys would be equal."""
+    ledger.world.sql("ALTER TABLE gains MODIFY xp INT NULL DEFAULT 7 COMMENT 'a ''note', "
+                     "MODIFY mini VARCHAR(9) CHARACTER SET latin1 COLLATE latin1_bin NULL")
+    ledger.init()
+    look = ("SELECT COLUMN_NAME, COLUMN_DEFAULT, COLLATION_NAME, COLUMN_COMMENT FROM information_schema.COLUMNS WHERE "
+            "TABLE_SCHEMA=DATABASE() AND TABLE_NAME='gains' AND COLUMN_NAME IN ('xp','mini') AND IS_NULLABLE=? "
+            "ORDER BY COLUMN_NAME")
+    before = ledger.world.sql(look.replace("?", "'YES'"))
+    ledger.world.sql(found(ledger, "may be NULL: mini, xp")["hint"].rstrip(";"))
+    after = ledger.world.sql(look.replace("?", "'NO'"))
+    assert [row[2:] for row in after] == [row[2:] for row in before] and after[1] == before[1], (before, after)
+    assert "may be NULL" not in str(findings(ledger))
+
+
 @pytest.mark.parametrize("engine", ["MEMORY", "InnoDB"])
 def test_request_ids(keeper, engine):
     make(keeper.world, engine)
