@@ -218,9 +218,22 @@ static void add_more(struct more *m, const struct grant *row, const char *word)
         return;
     buf_printf(&m->text, "%s%s ON %s", m->text.len ? ", " : "", word, object.p);
     buf_printf(&m->revoke, "%s%s", m->revoke.len ? " " : "", role.p);
-    if (strcmp(word, "ALL PRIVILEGES") == 0 && row->on == GRANT_SCHEMA)
-        buf_printf(&m->revoke, " GRANT EXECUTE ON %s TO %s;", object.p,
-                   m->role ? m->role : row->grantee);
+}
+
+/* Grants again what the write-back needs and "ALL PRIVILEGES" of this row contained. */
+static void grant_execute(const struct check *c, struct more *m, const struct grants *g,
+                          const struct grant *row)
+{
+    SCOPED(buf_free) struct buf schema = {0}, grant = {0};
+    if (row->on == GRANT_GLOBAL)
+        grants_pattern(g, &schema, c->cfg->progress.schema);
+    else
+        buf_adds(&schema, row->schema);
+    buf_adds(&grant, " GRANT EXECUTE ON ");
+    sql_ident(&grant, schema.p);
+    buf_printf(&grant, ".* TO %s;", m->role ? m->role : row->grantee);
+    if (!strstr(m->revoke.p, grant.p))
+        buf_adds(&m->revoke, grant.p);
 }
 
 /* Returns false if MySQL's partial revokes removed a global privilege from both schemas. */
@@ -234,10 +247,15 @@ static bool is_left(const struct check *c, const struct grants *g, const struct 
 static void rules_progress_add_row(const struct check *c, struct more *m, const struct grants *g,
                                    const struct grant *row)
 {
-    for (size_t i = 0; i < row->count; i++)
-        if (!rules_progress_only_shows(row->privileges[i]) &&
-            is_left(c, g, row, row->privileges[i]))
-            add_more(m, row, row->privileges[i]);
+    for (size_t i = 0; i < row->count; i++) {
+        const char *privilege = row->privileges[i];
+        if (rules_progress_only_shows(privilege) || !is_left(c, g, row, privilege))
+            continue;
+        add_more(m, row, privilege);
+        if (strcmp(privilege, "ALL PRIVILEGES") == 0 &&
+            (row->on == GRANT_GLOBAL || row->on == GRANT_SCHEMA))
+            grant_execute(c, m, g, row);
+    }
     for (size_t i = 0; i < row->partials; i++)
         add_more(m, row, row->partial[i]);
     if (row->option && row->on != GRANT_PROXY)

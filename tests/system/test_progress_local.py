@@ -1170,6 +1170,20 @@ def test_check_sees_what_breaks_the_promise(memory, grant, how):
 
 
 @pytest.mark.each_server
+def test_an_account_with_all_privileges_keeps_execute(memory):
+    """The hint for an account that may do everything on the server leaves it what the write-back needs."""
+    server = memory.central.server
+    try:
+        server.sql("REVOKE ALL PRIVILEGES, GRANT OPTION FROM gs@localhost", "GRANT ALL PRIVILEGES ON *.* TO gs@localhost")
+        (found,) = [c for c in findings(memory.keeper, "central store") if c["level"] != "note"]
+        server.sql(*[s for s in found["hint"].split(": ", 1)[1].split(";") if s.strip()])
+        assert [c["level"] for c in findings(memory.keeper, "central store")] == ["note"]
+        assert memory.keeper.ok("--write-back", "--json")["sent"] == 0, "it may still call the routines"
+    finally:
+        server.account("gs", [], "EXECUTE", server_rights=None)
+
+
+@pytest.mark.each_server
 def test_check_of_what_does_no_harm(memory):
     """--check accepts EXECUTE from any level, privileges that only show things, and grants on another schema, but reports
     GRANT OPTION."""
