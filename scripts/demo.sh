@@ -190,40 +190,43 @@ prove() {
 
 # What to type to look around, as scripts in the demo's directory.
 leave_running() {
-    local as=''
+    local as='' dir words
     if [ "$(id -u)" = 0 ]; then
         as="setpriv --reuid $PW_USER --regid $(id -g "$PW_USER") --clear-groups "
     fi
+    # The directory is where TMPDIR says, whose name may have blanks.
+    printf -v dir %q "$PW_DIR"
+    mapfile -d '' -t words <"/proc/$PW_SERVER/cmdline"
     cat >"$PW_DIR/wk" <<END
-#!/bin/sh
-exec $as$PW_DIR/bin/worldkeeper --config $PW_DIR/world.ini "\$@"
+#!/bin/bash
+exec $as$dir/bin/worldkeeper --config $dir/world.ini "\$@"
 END
     cat >"$PW_DIR/end" <<END
 #!/bin/bash
 kill -KILL -- -$PW_GAME
 kill $PW_KEEPER
-kill -KILL \$(cat $PW_DIR/data/pid)
+kill -KILL \$(cat $dir/data/pid)
 sleep 1
-rm -rf $PW_DIR
+rm -rf $dir
 END
     cat >"$PW_DIR/restart-server" <<END
 #!/bin/bash
 # kill -9 of the server, and a new one.
-kill -KILL \$(cat $PW_DIR/data/pid)
+kill -KILL \$(cat $dir/data/pid)
 sleep 3
-$as$(tr '\0' ' ' <"/proc/$PW_SERVER/cmdline")>/dev/null 2>&1 </dev/null &
+$as$(printf '%q ' "${words[@]}")>/dev/null 2>&1 </dev/null &
 END
     chmod 0755 "$PW_DIR"/{wk,end,restart-server}
     cat <<END
 
 Everything is still running, in $PW_DIR:
-  flag file       cat $PW_FLAG
-  state           $PW_DIR/wk --status
-  dumps           $PW_DIR/wk --list
-  log             tail -f $PW_LOG
-  the world       mariadb --no-defaults --socket=$PW_SOCKET --user=root galaxy
-  kill again      $PW_DIR/restart-server
-  end it all      $PW_DIR/end
+  flag file       cat $(printf %q "$PW_FLAG")
+  state           $dir/wk --status
+  dumps           $dir/wk --list
+  log             tail -f $(printf %q "$PW_LOG")
+  the world       mariadb --no-defaults --socket=$(printf %q "$PW_SOCKET") --user=root galaxy
+  kill again      $dir/restart-server
+  end it all      $dir/end
 END
     trap - EXIT
 }

@@ -52,6 +52,22 @@ def test_a_child_that_has_ended_is_not_alive():
         assert subprocess.run(["bash", "-c", *ask, pid], check=False).returncode != 0
 
 
+def test_the_end_of_a_demo_removes_only_its_own_directory(tmp_path):
+    """The commands that --keep prints and writes work in a directory whose name has a blank."""
+    base = tmp_path / "a b"
+    (base / "data").mkdir(parents=True)
+    (tmp_path / "a").mkdir()
+    start = """eval "$(sed -n '/^leave_running()/,/^}/p' scripts/demo.sh)"
+        set -m; exec 3>&1 >/dev/null; sleep 60 3>&- & PW_GAME=$!; sleep 60 3>&- & PW_KEEPER=$!; sleep 60 3>&- & PW_SERVER=$!
+        echo $PW_SERVER >"$PW_DIR/data/pid"; leave_running >&3"""
+    env = {**os.environ, "PW_DIR": str(base), "PW_USER": "nobody", "PW_FLAG": f"{base}/status/index.html",
+           "PW_LOG": f"{base}/log", "PW_SOCKET": f"{base}/data/mysqld.sock"}
+    done = subprocess.run(["bash", "-c", start], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    end = re.search("end it all +(.*)", done.stdout)[1]
+    subprocess.run(["bash", "-c", end], cwd=tmp_path, timeout=60, check=True)
+    assert os.listdir(tmp_path) == ["a"], done.stdout
+
+
 def test_the_flag_goes_up_waiting_restoring_up(demo):
     # It lasts until the flag's reader has seen it, on a busy machine too.
     done = demo(WORLDKEEPER_FAULT="restore.loaded=sleep:3000")
