@@ -1467,7 +1467,10 @@ settle() {
         dumps_to=$dumps_to/$name
     fi
 
-    if [ -z "${found[host]:-}" ] && [ -z "${found[socket]:-}" ]; then
+    if [ -z "${found[host]:-}${found[socket]:-}" ] && [ "${found[port]:-3306}" != 3306 ]; then
+        found[host]=127.0.0.1
+        note 'by hand' "$config" "port ${found[port]} was found without a host: 127.0.0.1 is taken (--host, --socket)"
+    elif [ -z "${found[host]:-}${found[socket]:-}" ]; then
         found[socket]=/run/mysqld/mysqld.sock
         note 'by hand' "$config" "no host and no socket found: /run/mysqld/mysqld.sock is taken, Debian's (--host, --socket)"
     fi

@@ -117,6 +117,22 @@ def test_password_on_the_command_line(m):
     assert m.password("stars") == CANARY + "\n"
 
 
+@pytest.mark.parametrize("words, mysql", [
+    ("-P3307", {"host": "127.0.0.1", "port": "3307"}),
+    ("--protocol=tcp -h localhost --port=3307", {"host": "127.0.0.1", "port": "3307"}),
+    ("-P3306", {"socket": "/run/mysqld/mysqld.sock"}),
+    ("-P3307 -S /run/my.sock", {"socket": "/run/my.sock"}),
+])
+def test_a_port_without_a_host(m, words, mysql):
+    """A port is not lost if the scripts name no host, or localhost: the server of that port is not the one of the usual
+    socket."""
+    minimal(m, f"mysqldump -ugame -p{CANARY} {words} galaxy > /b/x")
+    said = m.run()
+    found = m.config()["mysql"]
+    assert {k: found[k] for k in ("host", "port", "socket") if k in found} == mysql
+    assert ("127.0.0.1 is taken" in said) == ("host" in mysql), said
+
+
 @pytest.mark.parametrize("words", [
     f'--user=game --password={CANARY}',
     f'--user=game --password="{CANARY}"',
