@@ -4,13 +4,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "actions/claim.h"
 #include "base/file.h"
-#include "config/config.h"
+#include "mysql/server.h"
 #include "setup/talk.h"
 
 #define TIMEOUT_CONNECT 10000 /* ms */
 #define TIMEOUT_READ 300000   /* ms: a survey of many tables */
 #define TRIES 3
+#define PORT 3306
 
 char *setup_path(const struct setup *s, const char *path)
 {
@@ -32,6 +34,60 @@ static const char *find_socket(void)
         if (access(usual[i], F_OK) == 0)
             return usual[i];
     return usual[0];
+}
+
+/* Returns an address as a config has it; the texts stay the caller's. */
+static struct config_mysql admin_address(const char *socket, const char *host, unsigned port)
+{
+    /* The texts are not written to; the config's type has no const. */
+    return (struct config_mysql){
+        .socket = (char *)(uintptr_t)socket, .host = (char *)(uintptr_t)host, .port = port};
+}
+
+bool setup_same_server(const struct setup *s, const struct config_mysql *m)
+{
+    const struct config_mysql session =
+        admin_address(s->params.socket, s->params.host, s->params.port);
+    const struct config_mysql own =
+        admin_address(m->socket ? s->own_socket : NULL, "localhost", s->own_port);
+    return claims_same_server(&session, m) || (s->own_socket && claims_same_server(&own, m));
+}
+
+char *setup_server_name(const struct config_mysql *m)
+{
+    return m->socket ? xasprintf("socket %s", m->socket)
+                     : xasprintf("host %s:%u", m->host, m->port);
+}
+
+int setup_choose_server(struct setup *s, const struct config_mysql *at, struct err *e)
+{
+    const char *host = s->host ? s->host : at->host;
+    const struct config_mysql typed = admin_address(s->socket ? s->socket
+                                                    : s->host ? NULL
+                                                              : at->socket,
+                                                    host,
+                                                    s->port   ? s->port
+                                                    : s->host ? PORT
+                                                              : at->port);
+    if (!claims_same_server(&typed, at)) {
+        SCOPED(xfree) char *other = setup_server_name(&typed);
+        SCOPED(xfree) char *own = setup_server_name(at);
+        return err_set(e, ERR_REFUSED, 0, "the world is on the server at %s, not at %s", own,
+                       other);
+    }
+    s->socket = at->socket;
+    s->host = at->socket ? NULL : at->host;
+    s->port = at->port;
+    return 0;
+}
+
+/* Reads the other address of a server on this machine. */
+static void read_own_address(struct setup *s)
+{
+    if (!s->params.socket && !config_is_here(s->params.host))
+        return;
+    s->own_socket = db_variable(s->db, "socket");
+    s->own_port = (unsigned)db_variable_number(s->db, "port");
 }
 
 static bool is_denied(const struct err *e)
@@ -88,7 +144,7 @@ int setup_connect(struct setup *s, struct err *e)
                                              : s->socket ? s->socket
                                                          : find_socket(),
                                    .host = s->host,
-                                   .port = s->port,
+                                   .port = s->port ? s->port : PORT,
                                    .user = s->admin ? s->admin : "root",
                                    .password = s->password.p,
                                    .tls_ca = s->tls_ca,
@@ -99,6 +155,7 @@ int setup_connect(struct setup *s, struct err *e)
         if (!is_denied(e) || !talk_asks() || i == TRIES) {
             err_hint(e, is_denied(e) ? "say how an administrator logs in: --admin NAME and "
                                        "--admin-password-file FILE"
+                        : s->undo    ? "start the server of this world, then repeat the command"
                                      : "say where the server is: --socket PATH or --host NAME");
             return err_step(e, "no session with the server");
         }
@@ -107,6 +164,7 @@ int setup_connect(struct setup *s, struct err *e)
     }
     err_clear(e);
     s->x.db = s->db;
+    read_own_address(s);
     return judge_admin(s, e);
 }
 

@@ -2,6 +2,7 @@
 #ifndef WK_SETUP_ADMIN_H
 #define WK_SETUP_ADMIN_H
 
+#include "config/config.h"
 #include "setup/setup.h"
 
 /* Opens s->db; asks for an administrator's login if there is no other way in. */
@@ -9,6 +10,14 @@ int setup_connect(struct setup *s, struct err *e);
 /* Opens s->db again if the server has ended the session, as after a question that was left open
  * for long. */
 int setup_reconnect(struct setup *s, struct err *e);
+/* Returns true if a config names the server of the session, by the address that setup uses or by
+ * the other one of a server on this machine, which has a socket and a port. */
+bool setup_same_server(const struct setup *s, const struct config_mysql *m);
+/* Chooses the server at this address for setup_connect(). ERR_REFUSED: the options name another
+ * one. */
+int setup_choose_server(struct setup *s, const struct config_mysql *at, struct err *e);
+/* Returns "socket PATH" or "host NAME:PORT"; the caller frees it. */
+char *setup_server_name(const struct config_mysql *m);
 /* Return a path below s->root; the caller frees it. */
 char *setup_path(const struct setup *s, const char *path);
 char *setup_config_path(const struct setup *s, const char *name, const char *end);

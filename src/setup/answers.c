@@ -198,7 +198,7 @@ int answers_ask(struct setup *s, const char *world, const struct survey_schema *
                         .schema = xstrdup(schema->name),
                         .socket = s->params.socket ? xstrdup(s->params.socket) : NULL,
                         .host = s->params.socket ? NULL : xstrdup(s->params.host),
-                        .port = s->port,
+                        .port = s->params.port,
                         .tls_ca = !s->params.socket && s->tls_ca ? xstrdup(s->tls_ca) : NULL,
                         .user = xstrdup(account->user),
                         .password_file =

@@ -60,6 +60,7 @@ static int read_record(struct made *m, struct err *e)
             return err_set(e, ERR_REFUSED, 0, "%s names an object of an unknown kind", m->path);
     json_decref(m->list);
     m->list = json_incref(list);
+    m->server = json_incref(json_object_get(o, "server"));
     return 0;
 }
 
@@ -67,6 +68,23 @@ int made_open(struct made *m, const char *path, bool dry, struct err *e)
 {
     *m = (struct made){.path = xstrdup(path), .list = json_array(), .dry = dry};
     return read_record(m, e);
+}
+
+void made_set_server(struct made *m, const struct config_mysql *at)
+{
+    json_decref(m->server);
+    m->server = at->socket ? json_pack("{s:s}", "socket", at->socket)
+                           : json_pack("{s:s, s:i}", "host", at->host, "port", (int)at->port);
+}
+
+struct config_mysql made_server(const struct made *m)
+{
+    const json_t *socket = json_object_get(m->server, "socket"),
+                 *host = json_object_get(m->server, "host");
+    /* The texts are not written to; the config's type has no const. */
+    return (struct config_mysql){.socket = (char *)(uintptr_t)json_string_value(socket),
+                                 .host = (char *)(uintptr_t)json_string_value(host),
+                                 .port = (unsigned)js_number(m->server, "port", 0)};
 }
 
 static int made_save(const struct made *m, struct err *e)
@@ -78,6 +96,8 @@ static int made_save(const struct made *m, struct err *e)
     if (dirfd < 0)
         return -1;
     json_auto_t *o = json_pack("{s:i, s:O}", "format", FORMAT, "made", m->list);
+    if (m->server)
+        json_object_set(o, "server", m->server);
     SCOPED(xfree) char *text = json_dumps(o, JSON_INDENT(1));
     int rc = json_array_size(m->list) ? file_commit(dirfd, name, text, strlen(text), 0600, e)
                                       : file_remove(dirfd, name, e);
@@ -153,5 +173,6 @@ void made_free(struct made *m)
 {
     free(m->path);
     json_decref(m->list);
+    json_decref(m->server);
     *m = (struct made){0};
 }

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "config/config.h"
 
 enum made_kind {
     MADE_DIR,       /* name: path */
@@ -24,11 +25,18 @@ enum made_kind {
 struct made {
     char *path; /* of the record */
     json_t *list;
-    bool dry; /* nothing is written */
+    json_t *server; /* the address at which it was made; NULL: the record has none */
+    bool dry;       /* nothing is written */
 };
 
 /* Reads the record, if there is one. Returns -1 if it cannot be read, or is of a newer version. */
 int made_open(struct made *m, const char *path, bool dry, struct err *e);
+/* Sets the server's address, which is written with the next thing. An address that is not UTF-8 is
+ * not recorded. */
+void made_set_server(struct made *m, const struct config_mysql *at);
+/* Returns the server's address, whose texts belong to the record. socket and host NULL: unknown, as
+ * in the records of earlier versions. */
+struct config_mysql made_server(const struct made *m);
 /* Records a thing unless it is already recorded. `sum` replaces an earlier one; either text may be
  * NULL. */
 int made_note(struct made *m, enum made_kind kind, const char *name, const char *sum,

@@ -24,7 +24,6 @@
 #include "setup/world.h"
 
 #define SERVICE_USER "worldkeeper"
-#define PORT "3306"
 
 static const char help[] =
     "worldkeeper-setup finds schemas with MEMORY tables and sets up worldkeeper for them:\n"
@@ -453,7 +452,7 @@ static void show_error(const struct err *e)
 
 int main(int argc, char **argv)
 {
-    struct setup s = {.root = "", .port = 3306, .password = {.secret = true}, .x = {.program = -1}};
+    struct setup s = {.root = "", .password = {.secret = true}, .x = {.program = -1}};
     struct err e = {0};
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none); /* the administrator's password is in memory */
@@ -482,6 +481,7 @@ int main(int argc, char **argv)
     survey_free(&s.survey);
     db_close(s.db);
     free(s.asked_admin);
+    free(s.own_socket);
     buf_free(&s.password);
     buf_free(&s.mails);
     return rc < 0 ? err_exit(e.cls) : 0;

@@ -21,7 +21,7 @@ struct setup {
     /* Options; NULL: not given. */
     const char *root; /* everything is made below it; "": the machine itself */
     const char *socket, *host, *tls_ca, *admin, *admin_password_file;
-    unsigned port;
+    unsigned port; /* 0: not given */
     const char *schema, *name, *undo, *from_cron;
     const char *status_dir, *mail, *smtp, *webhook_file, *webhook_format;
     const char *service_user;
@@ -34,6 +34,8 @@ struct setup {
     struct buf password;    /* the administrator's: asked for or read, never written */
     struct db_params params;
     struct db *db;
+    unsigned own_port; /* of the session's server, as it says itself, if it is on this machine */
+    char *own_socket;  /* malloc; NULL: the server is on another machine */
     struct survey survey;
     struct effects x;
     bool systemd;

@@ -174,14 +174,11 @@ struct heir {
 static void see_heir(void *arg, const char *path, const struct config *cfg, const struct err *why)
 {
     struct heir *h = arg;
-    const struct db_params *p = &h->s->params;
     (void)path;
     (void)why;
     if (!cfg || h->record || strcmp(cfg->name, h->world) == 0)
         return;
-    if (p->socket ? cfg->mysql.socket && strcmp(cfg->mysql.socket, p->socket) == 0
-                  : cfg->mysql.host && strcmp(cfg->mysql.host, p->host) == 0 &&
-                        cfg->mysql.port == p->port)
+    if (setup_same_server(h->s, &cfg->mysql))
         h->record = setup_config_path(h->s, cfg->name, ".setup");
 }
 
@@ -205,6 +202,8 @@ static int undo_hand_over(struct setup *s, const char *world, struct err *e)
     worlds_each(dir, see_heir, &h, &none);
     if (h.record)
         rc = made_open(&to, h.record, s->dry, e);
+    if (rc == 0 && h.record && !to.server && m->server)
+        to.server = json_incref(m->server);
     for (size_t i = json_array_size(m->list); h.record && rc == 0 && i-- > 0;) {
         const json_t *o = json_array_get(m->list, i);
         if (!is_server_wide(o, world))
@@ -256,6 +255,33 @@ static int remove_all(struct setup *s, bool directories, unsigned *failed)
     return 0;
 }
 
+/* Finds the server on which setup made the world: the record says it, or else the world's config.
+ * No other server is used, because it may have an account and a schema of the same names. */
+static int undo_find_server(struct setup *s, const char *name, struct err *e)
+{
+    struct made *m = &s->x.made;
+    struct config *cfg = NULL;
+    struct err why = {0};
+    SCOPED(xfree) char *config = setup_config_path(s, name, ".ini");
+    if (!m->server && config_load(config, &cfg, &why) == 0)
+        made_set_server(m, &cfg->mysql);
+    config_free(cfg);
+    const struct config_mysql at = made_server(m);
+    if (!at.socket && !at.host) {
+        if (s->socket || s->host)
+            return 0;
+        err_set(e, ERR_REFUSED, 0, "neither %s nor %s says on which server world %s was made",
+                m->path, config, name);
+        return err_hint(e, "say where the server is: --socket PATH or --host NAME");
+    }
+    if (setup_choose_server(s, &at, e) == 0)
+        return 0;
+    return err_hint(e,
+                    "leave out --socket, --host and --port; if the server has moved, change "
+                    "\"server\" in %s",
+                    m->path);
+}
+
 int setup_undo(struct setup *s, const char *name, struct err *e)
 {
     unsigned failed = 0;
@@ -269,6 +295,8 @@ int setup_undo(struct setup *s, const char *name, struct err *e)
                 record, name);
         return err_hint(e, "ls /etc/worldkeeper/*.setup lists the worlds that it set up");
     }
+    if (needs_server(m) && undo_find_server(s, name, e) < 0)
+        return -1;
     talk_say("Made for world %s:\n", name);
     effect_show_made(m);
     if (talk_yes("Stop the supervisor of that world, and remove all this? Dumps stay, and so do "

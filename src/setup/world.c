@@ -192,6 +192,24 @@ static int ask_server_file(struct world *w, struct err *e)
     return restart_ask(w, e);
 }
 
+/* Opens the record of what was made for the world. A record holds things of one server only. */
+static int open_record(struct world *w, struct err *e)
+{
+    struct made *m = &w->x->made;
+    SCOPED(xfree) char *record = setup_config_path(w->s, w->name, ".setup");
+    if (made_open(m, record, w->s->dry, e) < 0)
+        return -1;
+    const struct config_mysql at = made_server(m);
+    if ((at.socket || at.host) && !setup_same_server(w->s, &at)) {
+        SCOPED(xfree) char *other = setup_server_name(&at);
+        err_set(e, ERR_REFUSED, 0, "%s lists what was made on another server, at %s", record,
+                other);
+        return err_hint(e, "if that server has moved, change \"server\" in %s", record);
+    }
+    made_set_server(m, &w->cfg->mysql);
+    return 0;
+}
+
 static int ask_all(struct world *w, struct err *e)
 {
     if (ask_name(w, e) < 0)
@@ -200,8 +218,7 @@ static int ask_all(struct world *w, struct err *e)
     w->known = access(w->config_path, F_OK) == 0;
     if ((w->known ? take_config(w, e) : make_config(w, e)) < 0)
         return -1;
-    SCOPED(xfree) char *record = setup_config_path(w->s, w->name, ".setup");
-    if (made_open(&w->x->made, record, w->s->dry, e) < 0 ||
+    if (open_record(w, e) < 0 ||
         needed_grants_for(w->cfg, w->s->db, w->account.name, &w->grants, e) < 0)
         return -1;
     look_at_server(w);

@@ -64,6 +64,19 @@ def rows(server, schema="galaxy"):
     return server.value(f"SELECT COUNT(*) FROM {ident(schema)}.player")
 
 
+@pytest.fixture
+def two_servers(galaxy, make_server, make_world):
+    """Returns two servers, each with a schema galaxy."""
+    one, two = galaxy(), make_server(*LOG)
+    make_world("small", two, schema="galaxy")
+    return one, two
+
+
+def of_galaxy(server):
+    """Returns what setup makes on a server: accounts and tables."""
+    return accounts(server), server.sql("SHOW TABLES FROM galaxy")
+
+
 def answer_all(machine, **given):
     """Answers each question with Enter, or with the given answer of its name (or the result of calling it), until the program
     ends."""
@@ -1028,6 +1041,60 @@ def test_undo_removes_what_was_made_but_no_dumps(galaxy, make_machine):
     assert not left, left
     again = machine.run("--undo", "galaxy", "--yes")
     assert again.returncode == 2 and "made nothing for a world galaxy" in again.stderr, again
+
+
+def test_undo_acts_on_the_server_of_the_world(two_servers, make_machine):
+    """--undo connects to the server that the record names, and refuses an option that names another one, where the same names
+    may be those of another world. Records of earlier versions have no server; then the config says it."""
+    one, two = two_servers
+    clean = of_galaxy(two)
+    machine, other = make_machine(two), make_machine(one, systemd=False)
+    assert machine.run("--yes").returncode == 0 and other.run("--yes").returncode == 0
+    made = of_galaxy(one), of_galaxy(two)
+    for typed in (["--socket", one.socket], ["--host", "127.0.0.1", "--port", str(two.port)]):
+        done = machine.run("--undo", "galaxy", "--yes", *typed, at=None)
+        assert done.returncode == 4 and f"is on the server at socket {two.socket}, not at {typed[0][2:]} {typed[1]}" in done.stderr, done
+        assert "HINT: leave out --socket" in done.stderr and not done.stdout, done
+    assert (of_galaxy(one), of_galaxy(two)) == made
+    done = machine.run("--undo", "galaxy", "--yes", at=None)
+    assert done.returncode == 0 and (of_galaxy(one), of_galaxy(two)) == (made[0], clean), done
+
+
+def test_undo_of_a_record_without_a_server(two_servers, make_machine):
+    """Records of earlier versions do not name the server. The world's config does; without it, an option must."""
+    one, two = two_servers
+    clean, theirs = of_galaxy(two), of_galaxy(one)
+    machine = make_machine(two, systemd=False)
+    record, config = machine.path("etc/worldkeeper/galaxy.setup"), machine.path(CONFIG)
+    for there in (True, False):
+        assert machine.run("--yes").returncode == 0
+        with open(record) as f:
+            made = json.load(f)
+        assert made.pop("server") == {"socket": two.socket}
+        with open(record, "w") as f:
+            json.dump(made, f)
+        if there:
+            done = machine.run("--undo", "galaxy", "--yes", at=one)
+            assert done.returncode == 4 and "is on the server at socket" in done.stderr, done
+        else:
+            os.unlink(config)
+            done = machine.run("--undo", "galaxy", "--yes", at=None)
+            assert done.returncode == 4 and "says on which server" in done.stderr and "HINT: say where" in done.stderr, done
+        done = machine.run("--undo", "galaxy", "--yes", at=None if there else two)
+        assert done.returncode == 0 and (of_galaxy(one), of_galaxy(two)) == (theirs, clean), done
+
+
+def test_a_record_is_of_one_server(two_servers, make_machine):
+    """A world whose config was pointed at another server is refused while its record lists what was made on the first one."""
+    one, two = two_servers
+    machine = make_machine(one, systemd=False)
+    assert machine.run("--yes").returncode == 0
+    config, theirs = machine.read(CONFIG).replace(one.socket, two.socket), of_galaxy(two)
+    with open(machine.path(CONFIG), "w") as f:
+        f.write(config)
+    done = machine.run("--yes", at=two)
+    assert done.returncode == 4 and f"lists what was made on another server, at socket {one.socket}" in done.stderr, done
+    assert of_galaxy(two) == theirs
 
 
 def test_undo_shows_what_it_removes_and_asks(galaxy, make_machine):

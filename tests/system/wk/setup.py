@@ -227,8 +227,10 @@ class Machine:
                 env[name] = os.environ[name]
         return {**env, **more}
 
-    def argv(self, *options):
-        return [SETUP, "--root", self.root, "--socket", self.server.socket, "--service-user", self.user, *options]
+    def argv(self, *options, at="own"):
+        """Returns the command line of setup: over this machine's server, another one, or with no option that names one (None)."""
+        server = self.server if at == "own" else at
+        return [SETUP, "--root", self.root, *(["--socket", server.socket] if server else []), "--service-user", self.user, *options]
 
     def screen(self, *options, columns=9999, **more):
         return Screen(self.argv(*options), self.environment(**more), self.base, columns)
@@ -246,9 +248,9 @@ class Machine:
                 screen.kill()
         return screen
 
-    def run(self, *options, **more):
+    def run(self, *options, at="own", **more):
         """Runs setup without a terminal."""
-        return subprocess.run(self.argv(*options), env=self.environment(**more), cwd=self.base, text=True, capture_output=True,
+        return subprocess.run(self.argv(*options, at=at), env=self.environment(**more), cwd=self.base, text=True, capture_output=True,
                               stdin=subprocess.DEVNULL, timeout=PATIENCE * 3)
 
     def path(self, below):
