@@ -140,12 +140,16 @@ int account_of(struct setup *s, const struct config *cfg, struct account *out, s
 
 /* ---- privileges ---- */
 
-/* Returns true if the privilege goes beyond the world's own schemas. Only such a privilege can be
- * declined. */
+bool account_is_wide(const char *sql)
+{
+    return strstr(sql, " ON *.* ") || strstr(sql, " ON performance_schema.") ||
+           strstr(sql, " ON `mysql`.") || text_starts(sql, "SET ");
+}
+
+/* Returns true for a privilege that can be declined. */
 static bool is_wide(const struct needed_grant *g)
 {
-    return g->lost && (strstr(g->sql, " ON *.* ") || strstr(g->sql, " ON performance_schema.") ||
-                       strstr(g->sql, " ON `mysql`.") || text_starts(g->sql, "SET "));
+    return g->lost && account_is_wide(g->sql);
 }
 
 static void account_drop(struct needed_grants *n, size_t i)
@@ -200,8 +204,7 @@ int account_ask(struct setup *s, struct needed_grants *n, struct err *e)
     return 0;
 }
 
-/* Returns the statement that revokes what `sql` grants; NULL if it is not a GRANT. */
-static char *account_reverse(const char *sql)
+char *account_reverse(const char *sql)
 {
     static const char to[] = " TO `", grant[] = "GRANT ";
     const char *at = NULL;

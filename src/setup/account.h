@@ -23,6 +23,11 @@ int account_of(struct setup *s, const struct config *cfg, struct account *out, s
 
 /* Asks which server-wide privileges are granted; the others are removed from the list. */
 int account_ask(struct setup *s, struct needed_grants *n, struct err *e);
+/* Returns true if a GRANT or SET goes beyond the world's own schemas. */
+bool account_is_wide(const char *sql);
+/* Returns the statement that revokes what `sql` grants; NULL if it is not a GRANT. The caller frees
+ * it. */
+char *account_reverse(const char *sql);
 /* Creates the account if it does not exist, and grants. */
 int account_make(struct setup *s, const struct account *a, const struct needed_grants *n,
                  struct err *e);

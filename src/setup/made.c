@@ -144,6 +144,15 @@ int made_note(struct made *m, enum made_kind kind, const char *name, const char 
     return made_save(m, e);
 }
 
+int made_insert(struct made *m, size_t i, const char *sql, const char *undo, struct err *e)
+{
+    json_t *o =
+        json_pack("{s:s, s:s, s:s}", "kind", kinds[MADE_STATEMENT], "name", sql, "undo", undo);
+    if (json_array_insert_new(m->list, i, o) < 0)
+        return err_set(e, ERR_REFUSED, 0, "a statement has a name that is not UTF-8");
+    return made_save(m, e);
+}
+
 int made_take(struct made *m, const struct made *from, size_t i, struct err *e)
 {
     const json_t *o = json_array_get(from->list, i);

@@ -41,6 +41,8 @@ struct config_mysql made_server(const struct made *m);
  * NULL. */
 int made_note(struct made *m, enum made_kind kind, const char *name, const char *sum,
               const char *undo, struct err *e);
+/* Records a statement before the i-th thing, so that --undo reverts it later than that. */
+int made_insert(struct made *m, size_t i, const char *sql, const char *undo, struct err *e);
 /* Copies the i-th thing of one record to another one. */
 int made_take(struct made *m, const struct made *from, size_t i, struct err *e);
 bool made_has(const struct made *m, enum made_kind kind, const char *name);

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/js.h"
 #include "mysql/account.h"
+#include "setup/account.h"
 #include "setup/admin.h"
 #include "setup/interrupt.h"
 #include "setup/talk.h"
@@ -167,21 +168,12 @@ static int undo_remove_one(struct setup *s, const json_t *o, struct err *e)
 
 struct heir {
     struct setup *s;
-    const char *world; /* the world that is undone */
-    char *record;      /* path of the other world's record */
+    const char *world;   /* the world that is undone */
+    const json_t *thing; /* of its record */
+    char *record;        /* path of the record of another world that needs the thing */
 };
 
-static void see_heir(void *arg, const char *path, const struct config *cfg, const struct err *why)
-{
-    struct heir *h = arg;
-    (void)path;
-    (void)why;
-    if (!cfg || h->record || strcmp(cfg->name, h->world) == 0)
-        return;
-    if (setup_same_server(h->s, &cfg->mysql))
-        h->record = setup_config_path(h->s, cfg->name, ".setup");
-}
-
+/* Returns true for what each world of the server needs. */
 static bool is_server_wide(const json_t *o, const char *world)
 {
     SCOPED(xfree) char *file = xasprintf(SERVER_FILE "%s.cnf", world);
@@ -190,30 +182,113 @@ static bool is_server_wide(const json_t *o, const char *world)
            (made_kind_of(o) == MADE_FILE && at && strcmp(at, file) == 0);
 }
 
-/* Moves the server's options to the record of another world of the same server. The options stay
- * for as long as there is such a world. */
-static int undo_hand_over(struct setup *s, const char *world, struct err *e)
+/* Returns true for an account, its password file, or its privilege on the whole server, if a world
+ * with this config needs it, too. */
+static bool is_account_wide(const json_t *o, const struct config_mysql *m)
 {
-    struct heir h = {.s = s, .world = world};
+    const char *name = js_text(o, "name");
+    SCOPED(xfree) char *account = xasprintf("%s@", m->user);
+    SCOPED(buf_free) struct buf to = {0};
+    buf_adds(&to, " TO ");
+    sql_ident(&to, m->user);
+    buf_addc(&to, '@');
+    return (made_kind_of(o) == MADE_ACCOUNT && text_starts(name, account)) ||
+           (made_kind_of(o) == MADE_FILE && m->password_file &&
+            strcmp(name, m->password_file) == 0) ||
+           (made_kind_of(o) == MADE_STATEMENT && account_is_wide(name) && strstr(name, to.p));
+}
+
+static void see_heir(void *arg, const char *path, const struct config *cfg, const struct err *why)
+{
+    struct heir *h = arg;
+    (void)path;
+    (void)why;
+    if (!cfg || h->record || strcmp(cfg->name, h->world) == 0)
+        return;
+    if (setup_same_server(h->s, &cfg->mysql) &&
+        (is_server_wide(h->thing, h->world) || is_account_wide(h->thing, &cfg->mysql)))
+        h->record = setup_config_path(h->s, cfg->name, ".setup");
+}
+
+/* Records, before the i-th thing, what an account may do on a schema, if anything. */
+static int note_schema(struct made *m, size_t i, const struct grants *g, const char *account,
+                       const char *schema, struct err *e)
+{
+    SCOPED(buf_free) struct buf pattern = {0}, grant = {0};
+    bool granted = false;
+    grants_pattern(g, &pattern, schema);
+    for (size_t k = 0; k < g->count; k++)
+        granted |= g->list[k].on == GRANT_SCHEMA && strcmp(g->list[k].schema, pattern.p) == 0;
+    if (!granted)
+        return 0;
+    buf_adds(&grant, "GRANT ALL PRIVILEGES");
+    db_grant_target(&grant, g, schema, account);
+    buf_addc(&grant, ';');
+    SCOPED(xfree) char *back = account_reverse(grant.p);
+    return made_insert(m, i, grant.p, back, e);
+}
+
+/* Records what the i-th thing, an account that stays, may do on the schemas of the world that is
+ * undone. It was not recorded, because dropping the account would have revoked it. */
+static int note_schemas(struct setup *s, const char *world, size_t i, struct err *e)
+{
+    SCOPED(grants_free) struct grants g = {0};
+    SCOPED(xfree) char *path = setup_config_path(s, world, ".ini");
+    SCOPED(xfree) char *account = xstrdup(js_text(json_array_get(s->x.made.list, i), "name"));
+    char drill[CONFIG_OWN_SCHEMA_MAX], warm[CONFIG_OWN_SCHEMA_MAX];
+    struct config *cfg = NULL;
+    struct err why = {0};
+    unsigned unknown = 0;
+    if (config_load(path, &cfg, &why) < 0) {
+        talk_say("the privileges of %s on the schemas of world %s stay: %s\n", account, world,
+                 why.text);
+        return 0;
+    }
+    config_own_schema(CONFIG_DRILL_SCHEMA, cfg, drill);
+    config_own_schema(CONFIG_WARM_SCHEMA, cfg, warm);
+    int rc = db_grants_of(s->db, account, &g, &unknown, e);
+    const char *const schemas[] = {cfg->schema, drill, warm};
+    for (size_t k = 0; rc == 0 && k < sizeof schemas / sizeof *schemas; k++)
+        rc = note_schema(&s->x.made, i, &g, account, schemas[k], e);
+    config_free(cfg);
+    return rc;
+}
+
+/* Moves the i-th thing to the record of another world of the same server that needs it, if there is
+ * one. It stays for as long as there is such a world. */
+static int hand_over_one(struct setup *s, const char *world, size_t i, struct err *e)
+{
     struct made *m = &s->x.made, to = {0};
+    json_t *o = json_array_get(m->list, i);
+    struct heir h = {.s = s, .world = world, .thing = o};
     struct err none;
-    int rc = 0;
     SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
     worlds_each(dir, see_heir, &h, &none);
-    if (h.record)
-        rc = made_open(&to, h.record, s->dry, e);
-    if (rc == 0 && h.record && !to.server && m->server)
-        to.server = json_incref(m->server);
-    for (size_t i = json_array_size(m->list); h.record && rc == 0 && i-- > 0;) {
-        const json_t *o = json_array_get(m->list, i);
-        if (!is_server_wide(o, world))
-            continue;
+    if (!h.record)
+        return 0;
+    int rc = made_open(&to, h.record, s->dry, e);
+    if (rc == 0) {
         talk_say("%s stays: another world of this server needs it, too\n", js_text(o, "name"));
-        rc = made_take(&to, m, i, e) < 0 || made_forget(m, i, e) < 0 ? -1 : 0;
+        if (!to.server)
+            to.server = json_incref(m->server);
+        rc = made_take(&to, m, i, e);
     }
+    size_t before = json_array_size(m->list);
+    if (rc == 0 && made_kind_of(o) == MADE_ACCOUNT)
+        rc = note_schemas(s, world, i, e);
+    if (rc == 0)
+        rc = made_forget(m, i + json_array_size(m->list) - before, e);
     made_free(&to);
     free(h.record);
     return rc;
+}
+
+static int undo_hand_over(struct setup *s, const char *world, struct err *e)
+{
+    for (size_t i = json_array_size(s->x.made.list); i-- > 0;)
+        if (hand_over_one(s, world, i, e) < 0)
+            return -1;
+    return 0;
 }
 
 static bool needs_server(const struct made *m)

@@ -1097,6 +1097,37 @@ def test_a_record_is_of_one_server(two_servers, make_machine):
     assert of_galaxy(two) == theirs
 
 
+@pytest.mark.each_server
+@pytest.mark.parametrize("by", ["setup", "others"])
+def test_undo_keeps_what_the_account_of_another_world_needs(galaxy, make_world, make_machine, by):
+    """If another world of the server uses the account, --undo keeps the account and its privileges on the server, and revokes
+    only those on the schemas of the world. The last --undo removes them, if setup made them."""
+    server = galaxy()
+    make_world("small", server, schema="mars")
+    clean, machine = accounts(server), make_machine(server, systemd=False)
+    if by == "others":
+        account_of_others(server, machine)
+        clean = accounts(server)
+    assert (done := machine.run("--yes", "--schema", "galaxy")).returncode == 0, done
+    with open(machine.path("etc/worldkeeper/mars.ini"), "w") as f:
+        f.write(re.sub("(name|schema|dir) = (.*)galaxy", r"\1 = \2mars", machine.read(CONFIG)))
+    user = re.search("^user = (.*)$", machine.read(CONFIG), re.M)[1]
+    assert (done := machine.run("--yes", "--schema", "mars")).returncode == 0, done
+    assert (done := machine.keeper("mars", "--init")).returncode == 0, done
+    shown = machine.run("--undo", "galaxy", "--dry-run")
+    assert shown.returncode == 0 and "DROP USER" not in shown.stdout and "ON `galaxy`.* FROM" in shown.stdout, shown
+    done = machine.run("--undo", "galaxy", "--yes")
+    assert done.returncode == 0 and "stays: another world of this server needs it, too" in done.stdout, done
+    grants = " ".join(r[0] for r in server.sql(f"SHOW GRANTS FOR '{user}'@'localhost'"))
+    assert "`mars`" in grants and re.findall(r"GRANT ([^`*]*) ON `galaxy`", grants) == ["SELECT, TRIGGER"] * (by == "others"), grants
+    assert "REPLICATION SLAVE" in grants.partition(" ON *.*")[0]
+    assert (done := machine.keeper("mars", "--dump")).returncode == 0, done
+    assert (done := machine.run("--undo", "mars", "--yes")).returncode == 0, done
+    assert accounts(server) == clean
+    left = [r[0] for r in server.sql(f"SHOW GRANTS FOR '{user}'@'localhost'")] if by == "others" else []
+    assert not [g for g in left if " ON *.*" in g and "USAGE" not in g], left
+
+
 def test_undo_shows_what_it_removes_and_asks(galaxy, make_machine):
     server = galaxy()
     machine = make_machine(server, systemd=False)
