@@ -53,6 +53,11 @@ bool setup_same_server(const struct setup *s, const struct config_mysql *m)
     return claims_same_server(&session, m) || (s->own_socket && claims_same_server(&own, m));
 }
 
+bool setup_keeps(const struct setup *s, const struct config *cfg, const char *schema)
+{
+    return strcmp(cfg->schema, schema) == 0 && setup_same_server(s, &cfg->mysql);
+}
+
 char *setup_server_name(const struct config_mysql *m)
 {
     return m->socket ? xasprintf("socket %s", m->socket)

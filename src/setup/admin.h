@@ -13,6 +13,8 @@ int setup_reconnect(struct setup *s, struct err *e);
 /* Returns true if a config names the server of the session, by the address that setup uses or by
  * the other one of a server on this machine, which has a socket and a port. */
 bool setup_same_server(const struct setup *s, const struct config_mysql *m);
+/* Returns true if the config's world is this schema of the session's server. */
+bool setup_keeps(const struct setup *s, const struct config *cfg, const char *schema);
 /* Chooses the server at this address for setup_connect(). ERR_REFUSED: the options name another
  * one. */
 int setup_choose_server(struct setup *s, const struct config_mysql *at, struct err *e);

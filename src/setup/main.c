@@ -258,6 +258,7 @@ static int open_program(void)
 /* ---- which schemas ---- */
 
 struct kept {
+    const struct setup *s;
     const char *schema;
     char *world;
 };
@@ -268,15 +269,15 @@ static void main_see_world(void *arg, const char *path, const struct config *cfg
     struct kept *k = arg;
     (void)path;
     (void)why;
-    if (cfg && !k->world && strcmp(cfg->schema, k->schema) == 0)
+    if (cfg && !k->world && setup_keeps(k->s, cfg, k->schema))
         k->world = xstrdup(cfg->name);
 }
 
-/* Returns the name of the world that already keeps the schema; NULL if there is none. The caller
- * frees it. */
+/* Returns the name of the world that already keeps this server's schema; NULL if there is none. The
+ * caller frees it. */
 static char *kept_by(struct setup *s, const char *schema)
 {
-    struct kept k = {.schema = schema};
+    struct kept k = {.s = s, .schema = schema};
     struct err ignored;
     SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
     worlds_each(dir, main_see_world, &k, &ignored);

@@ -80,6 +80,7 @@ static bool is_followed(const struct config *cfg)
 }
 
 struct look {
+    const struct setup *s;
     const char *schema;
     bool must_be_up, found;
 };
@@ -89,8 +90,7 @@ static void see_keeper(void *arg, const char *path, const struct config *cfg, co
     struct look *l = arg;
     (void)path;
     (void)why;
-    l->found |=
-        cfg && strcmp(cfg->schema, l->schema) == 0 && (!l->must_be_up || world_is(cfg, "UP"));
+    l->found |= cfg && setup_keeps(l->s, cfg, l->schema) && (!l->must_be_up || world_is(cfg, "UP"));
 }
 
 /* Returns the first schema with MEMORY tables that no world keeps; NULL if there is none. `before`:
@@ -101,7 +101,8 @@ static char *restart_unkept(struct setup *s, const struct survey *survey, bool b
     struct err ignored;
     SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
     for (size_t i = 0; i < survey->count; i++) {
-        struct look l = {.schema = survey->list[i].name,
+        struct look l = {.s = s,
+                         .schema = survey->list[i].name,
                          .must_be_up = !before,
                          .found = before && survey->list[i].chosen};
         worlds_each(dir, see_keeper, &l, &ignored);
@@ -216,7 +217,7 @@ static void restart_dump(void *arg, const char *path, const struct config *cfg,
     static const char *const options[] = {"--dump", NULL};
     struct last *l = arg;
     (void)why;
-    if (!cfg || cfg->retired || l->rc < 0)
+    if (!cfg || cfg->retired || l->rc < 0 || !setup_same_server(l->s, &cfg->mysql))
         return;
     l->rc = effect_keeper(&l->s->x, path, options, l->e);
     if (l->rc > 0)
@@ -244,8 +245,8 @@ static bool allow_writes(struct setup *s)
            (!s->writes_refused || db_exec(s->db, "SET @@GLOBAL.read_only=OFF", NULL) == 0);
 }
 
-/* Blocks all writes and makes the last dumps. A lock on the tables alone would not suffice: a
- * writer that waits for it blocks every later reader, including the dump. */
+/* Blocks all writes and makes the last dumps of the server's worlds. A lock on the tables alone
+ * would not suffice: a writer that waits for it blocks every later reader, including the dump. */
 static int lock_and_dump(struct setup *s, struct err *e)
 {
     struct last l = {.s = s, .e = e};

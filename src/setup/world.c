@@ -36,7 +36,8 @@ static void world_free(struct world *w)
 
 /* ---- questions ---- */
 
-/* Returns true if the config of that name keeps another schema, and says so. */
+/* Returns true if the config of that name keeps another schema, or one of another server, and says
+ * so. */
 static bool is_taken(const struct world *w)
 {
     SCOPED(xfree) char *path = setup_config_path(w->s, w->name, ".ini");
@@ -44,10 +45,12 @@ static bool is_taken(const struct world *w)
     struct err ignored = {0};
     if (access(path, F_OK) < 0 || config_load(path, &cfg, &ignored) < 0)
         return false;
-    bool taken = strcmp(cfg->schema, w->schema->name) != 0;
+    bool taken = !setup_keeps(w->s, cfg, w->schema->name);
+    SCOPED(xfree) char *server = setup_server_name(&cfg->mysql);
     if (taken)
-        talk_say("world %s already keeps schema %s: this one needs another name\n", w->name,
-                 cfg->schema);
+        talk_say("world %s already keeps schema %s of the server at %s: this one needs another "
+                 "name\n",
+                 w->name, cfg->schema, server);
     config_free(cfg);
     return taken;
 }
@@ -79,9 +82,11 @@ static int take_config(struct world *w, struct err *e)
 {
     if (config_load(w->config_path, &w->cfg, e) < 0)
         return -1;
-    if (strcmp(w->cfg->schema, w->schema->name) != 0) {
-        err_set(e, ERR_REFUSED, 0, "%s keeps schema %s, not %s", w->config_path, w->cfg->schema,
-                w->schema->name);
+    if (!setup_keeps(w->s, w->cfg, w->schema->name)) {
+        SCOPED(xfree) char *server = setup_server_name(&w->cfg->mysql);
+        err_set(e, ERR_REFUSED, 0,
+                "%s keeps schema %s of the server at %s, not schema %s of this server",
+                w->config_path, w->cfg->schema, server, w->schema->name);
         return err_hint(e, "worldkeeper-setup --name NAME names another world");
     }
     talk_say("%s exists: its values are kept, and what is missing is added.\n", w->config_path);

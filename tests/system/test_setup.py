@@ -371,6 +371,46 @@ def test_a_name_of_another_world_is_asked_for_again(galaxy, make_world, make_mac
     assert "world galaxy already keeps schema galaxy" in screen.text and screen.rc == 1, screen.text
 
 
+def test_a_schema_of_another_server_is_another_world(two_servers, make_machine):
+    """A schema whose name a world of another server has is no part of that world: setup refuses it before it changes anything,
+    asks for another name, and sets it up under a name of its own. Both addresses of a server on this machine mean it."""
+    one, two = two_servers
+    machine = make_machine(one, systemd=False)
+    clean, files = of_galaxy(two), machine.files()
+    assert machine.run("--yes").returncode == 0
+    files = machine.files()
+    done = machine.run("--yes", at=two)
+    assert done.returncode == 4 and f"keeps schema galaxy of the server at socket {one.socket}" in done.stderr, done
+    assert re.search(f"HINT: worldkeeper-setup .*{two.socket}.* --name NAME", done.stderr), done
+    machine.server = two
+    screen = machine.talk((NAME, "galaxy"), (NAME, "g2"), (STATUS, "\x03"), options=["--schema", "galaxy"])
+    assert "world galaxy already keeps schema galaxy of the server at" in screen.text and screen.rc == 1, screen.text
+    assert (of_galaxy(two), machine.files()) == (clean, files)
+    assert (done := machine.run("--yes", "--name", "g2")).returncode == 0, done
+    assert f"socket = {two.socket}" in machine.read("etc/worldkeeper/g2.ini") and of_galaxy(two) != clean
+    again = machine.run("--yes")
+    assert again.returncode == 0 and "already kept as world g2" in again.stdout, again
+    with open(machine.path("etc/worldkeeper/g2.ini"), "r+") as f:
+        text = f.read().replace(f"socket = {two.socket}", f"host = 127.0.0.1\nport = {two.port}")
+        f.seek(0)
+        f.write(text)
+        f.truncate()
+    shown = machine.run("--dry-run")
+    assert "already kept as world g2" in shown.stdout, shown
+
+
+def test_a_world_of_another_server_allows_no_restart(two_servers, galaxy, make_machine, make_world):
+    """A schema that only a world of another server has is not supervised, so the server is not restarted."""
+    two, server = two_servers[1], galaxy(*NO_LOG)
+    make_world("small", server, schema="mars")
+    make_world("small", two, schema="mars")
+    machine = make_machine(server)
+    assert machine.run("--yes", "--schema", "mars", at=two).returncode == 0
+    machine.service("mariadb")
+    done = machine.run("--yes", "--schema", "galaxy", "--restart-server")
+    assert done.returncode == 4 and "schema mars has MEMORY tables and is not supervised" in done.stderr, done
+
+
 def test_a_directory_that_cannot_be_made(galaxy, make_machine):
     """The list of what was done does not name the directory that could not be made, and the hint says what to do."""
     server = galaxy()
