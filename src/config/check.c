@@ -225,7 +225,7 @@ static bool wrong_status(const struct checking *k)
     return false;
 }
 
-static bool check_inside(const char *path, const char *dir)
+bool config_inside(const char *path, const char *dir)
 {
     size_t len = strlen(dir);
     return text_starts(path, dir) && (path[len] == '/' || path[len] == '\0');
@@ -236,11 +236,11 @@ static bool wrong_status_dir(const struct checking *k, const char *section, cons
                              const char *hint)
 {
     const char *status = k->c->status_dir;
-    const char *how = !status                     ? NULL
-                      : strcmp(status, dir) == 0  ? "the same as"
-                      : check_inside(status, dir) ? "inside"
-                      : check_inside(dir, status) ? "around"
-                                                  : NULL;
+    const char *how = !status                      ? NULL
+                      : strcmp(status, dir) == 0   ? "the same as"
+                      : config_inside(status, dir) ? "inside"
+                      : config_inside(dir, status) ? "around"
+                                                   : NULL;
     return check_wrong(k, how, "status", "dir", hint,
                        "value '%s' is %s [%s] dir '%s'; allowed: two separate directories",
                        status ? status : "", how ? how : "", section, dir);

@@ -9,4 +9,7 @@
  * other, defaults that depend on other keys. */
 int config_check(struct config *c, const struct config_source *src, struct err *e);
 
+/* Returns true if the path is the directory or is inside of it. Pure. */
+bool config_inside(const char *path, const char *dir);
+
 #endif

@@ -80,6 +80,22 @@ char *draft_service(const char *cgroup)
     return xstrndup(name, n - m);
 }
 
+/* ---- the unit ---- */
+
+/* "%" begins a specifier; quotes and backslashes are escaped inside of quotes. */
+void draft_unit_path(const char *path, struct buf *out)
+{
+    buf_adds(out, "ReadWritePaths=\"");
+    for (; *path; path++) {
+        if (*path == '%')
+            buf_addc(out, '%');
+        else if (strchr("\"\\", *path))
+            buf_addc(out, '\\');
+        buf_addc(out, *path);
+    }
+    buf_adds(out, "\"\n");
+}
+
 /* ---- the config ---- */
 
 static void draft_section(struct buf *out, const char *name)

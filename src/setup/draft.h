@@ -30,6 +30,9 @@ char *draft_service(const char *cgroup);
 /* Writes only keys that are required or differ from their defaults. */
 void draft_config(const struct draft *p, struct buf *out);
 
+/* Appends "ReadWritePaths=…" for a unit file, quoted as systemd.syntax(7) requires. */
+void draft_unit_path(const char *path, struct buf *out);
+
 /* Facts about the server. */
 struct draft_server {
     struct server_version version;

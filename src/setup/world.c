@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "config/check.h"
 #include "mysql/sentinel.h"
 #include "mysql/server.h"
 #include "setup/admin.h"
@@ -215,6 +216,28 @@ static int open_record(struct world *w, struct err *e)
     return 0;
 }
 
+/* Directories that the service writes to, without those inside of the dump directory. */
+struct place {
+    const char *key, *path;
+    mode_t mode;
+};
+enum { PLACES_MAX = 4 };
+
+static size_t world_places(const struct world *w, struct place out[PLACES_MAX])
+{
+    const struct config *c = w->cfg;
+    const struct place all[PLACES_MAX] = {
+        {"[dump] dir", c->dump_dir, 0700},
+        {"[journal] dir", c->journal == JOURNAL_FOLLOW ? c->journal_dir : NULL, 0700},
+        {"[status] dir", c->status_dir, 0755},
+        {"[control] dir", c->control_dir, 0755}};
+    size_t n = 0;
+    for (size_t i = 0; i < PLACES_MAX; i++)
+        if (all[i].path && (i == 0 || !config_inside(all[i].path, c->dump_dir)))
+            out[n++] = all[i];
+    return n;
+}
+
 static int ask_all(struct world *w, struct err *e)
 {
     if (ask_name(w, e) < 0)
@@ -245,16 +268,13 @@ static int ask_all(struct world *w, struct err *e)
 
 static int world_make_dirs(struct world *w, struct err *e)
 {
-    struct effects *x = w->x;
+    struct place places[PLACES_MAX];
+    size_t n = world_places(w, places);
     SCOPED(xfree) char *etc = setup_path(w->s, "/etc/worldkeeper");
-    if (effect_dir(x, etc, 0755, false, e) < 0 ||
-        effect_dir(x, w->cfg->dump_dir, 0700, true, e) < 0)
-        return -1;
-    if (w->cfg->journal_dir && w->cfg->journal == JOURNAL_FOLLOW &&
-        !text_starts(w->cfg->journal_dir, w->cfg->dump_dir) &&
-        effect_dir(x, w->cfg->journal_dir, 0700, true, e) < 0)
-        return -1;
-    return w->cfg->status_dir ? effect_dir(x, w->cfg->status_dir, 0755, true, e) : 0;
+    int rc = effect_dir(w->x, etc, 0755, false, e);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = effect_dir(w->x, places[i].path, places[i].mode, true, e);
+    return rc;
 }
 
 static int make_secret(struct world *w, const char *path, const struct buf *secret, struct err *e)
@@ -267,29 +287,35 @@ static int make_secret(struct world *w, const char *path, const struct buf *secr
     return effect_file(w->x, path, line.p, 0400, true, true, e);
 }
 
-/* Writes a drop-in that lists the world's other directories, because the unit may write only to its
- * state directory. */
+/* Appends the directories that the unit does not make itself, because it may write only to its
+ * own. */
+static void unit_paths(const struct world *w, struct buf *out)
+{
+    struct place places[PLACES_MAX];
+    size_t n = world_places(w, places);
+    SCOPED(xfree) char *state = xasprintf("%s/var/lib/worldkeeper/%s", w->s->root, w->name);
+    SCOPED(xfree) char *runtime = xasprintf("%s/run/worldkeeper/%s", w->s->root, w->name);
+    for (size_t i = 0; i < n; i++)
+        if (!config_inside(places[i].path, state) && !config_inside(places[i].path, runtime))
+            draft_unit_path(places[i].path, out);
+}
+
+/* Writes a drop-in with what differs from the unit. */
 static int make_unit(struct world *w, struct err *e)
 {
-    SCOPED(xfree) char *state = setup_path(w->s, "/var/lib/worldkeeper/");
-    SCOPED(buf_free) struct buf paths = {0}, text = {0};
-    const char *const dirs[] = {w->cfg->dump_dir, w->cfg->status_dir,
-                                w->cfg->journal == JOURNAL_FOLLOW ? w->cfg->journal_dir : NULL};
+    SCOPED(buf_free) struct buf text = {0};
     if (!w->s->systemd)
         return 0;
-    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
-        if (dirs[i] && !text_starts(dirs[i], state) &&
-            !(i == 2 && text_starts(dirs[i], w->cfg->dump_dir)))
-            buf_printf(&paths, "ReadWritePaths=\"%s\"\n", dirs[i]);
-    if (!paths.len)
+    unit_paths(w, &text);
+    if (!text.len)
         return 0;
     SCOPED(xfree) char *below = xasprintf("/etc/systemd/system/worldkeeper@%s.service.d", w->name);
     SCOPED(xfree) char *dir = setup_path(w->s, below);
     SCOPED(xfree) char *file = xasprintf("%s/setup.conf", dir);
-    buf_printf(&text, "[Service]\n%s", paths.p);
+    SCOPED(xfree) char *whole = xasprintf("[Service]\n%s", text.p);
     return effect_dir(w->x, dir, 0755, false, e) < 0
                ? -1
-               : effect_file(w->x, file, text.p, 0644, false, false, e);
+               : effect_file(w->x, file, whole, 0644, false, false, e);
 }
 
 static int make_server_file(struct world *w, struct err *e)

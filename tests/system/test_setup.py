@@ -675,6 +675,39 @@ def test_a_status_directory_and_its_page(galaxy, make_machine):
     assert stat.S_IMODE(os.stat(status).st_mode) == 0o755
 
 
+def drop_in(text):
+    """Returns the lines of the unit's drop-in in the output of a dry run."""
+    return re.search(r"would write file \S*setup\.conf.*?\n((?:    .*\n)*)", text)[1].replace("    ", "").splitlines()
+
+
+def written_config(machine, **dirs):
+    """Writes a config with these directories before setup runs."""
+    machine.etc("worldkeeper")
+    with open(machine.path(CONFIG), "w") as f:
+        f.write(f"[world]\nname = galaxy\nschema = galaxy\n[mysql]\nsocket = {machine.server.socket}\nuser = {machine.user}\n")
+        f.writelines(f"[{section}]\ndir = {machine.path(path)}\n" + ("mode = follow\n" if section == "journal" else "")
+                     for section, path in dirs.items())
+
+
+def test_the_unit_may_write_to_each_directory_of_the_config(galaxy, make_machine):
+    """Setup makes the directories of the config and opens them in the unit: also a journal whose path begins like that of the
+    dumps, and the control directory. Paths are quoted as systemd requires."""
+    machine = make_machine(galaxy())
+    written_config(machine, dump="srv/galaxy", journal="srv/galaxy-journal", control='srv/100%"', status="srv/a b")
+    shown = machine.run("--dry-run")
+    assert shown.returncode == 0, shown
+    paths = ("srv/galaxy", "srv/galaxy-journal", "srv/a b", 'srv/100%"')
+    quoted = [f'ReadWritePaths="{machine.path(p)}"' for p in (*paths[:3], 'srv/100%%\\"')]
+    assert [p for p in drop_in(shown.stdout) if p.startswith("Read")] == quoted, shown.stdout
+    for path in paths:
+        assert f"would make directory {machine.path(path)} (mode 07" in shown.stdout, shown.stdout
+    written_config(machine, dump="var/lib/worldkeeper/other", journal="var/lib/worldkeeper/other/journal",
+                   control="run/worldkeeper/galaxy")
+    shown = machine.run("--dry-run")
+    quoted = [f'ReadWritePaths="{machine.path("var/lib/worldkeeper/other")}"']  # the unit makes only that of its own name
+    assert [p for p in drop_in(shown.stdout) if p.startswith("Read")] == quoted, shown.stdout
+
+
 def test_a_log_that_is_not_synced(galaxy, make_machine):
     """Setup offers sync_binlog = 1 if the binary log is not synced. Enter declines, because with that setting each
     transaction of the game waits for the disk."""

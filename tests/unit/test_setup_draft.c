@@ -68,6 +68,24 @@ static void test_service(void **state)
     }
 }
 
+/* ---- the unit ---- */
+
+static void test_unit_paths(void **state)
+{
+    static const char *const quoted[][2] = {
+        {"/srv/a b", "ReadWritePaths=\"/srv/a b\"\n"},
+        {"/srv/100%", "ReadWritePaths=\"/srv/100%%\"\n"},
+        {"/srv/\"x\\", "ReadWritePaths=\"/srv/\\\"x\\\\\"\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof quoted / sizeof *quoted; i++) {
+        struct buf text = {0};
+        draft_unit_path(quoted[i][0], &text);
+        assert_string_equal(text.p, quoted[i][1]);
+        buf_free(&text);
+    }
+}
+
 /* ---- the config ---- */
 
 #define HEAD                                                                                       \
@@ -272,6 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_service),
+        cmocka_unit_test(test_unit_paths),
         cmocka_unit_test(test_only_what_differs),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_network_and_channels),
