@@ -23,8 +23,6 @@
 #include "setup/undo.h"
 #include "setup/world.h"
 
-#define SERVICE_USER "worldkeeper"
-
 static const char help[] =
     "worldkeeper-setup finds schemas with MEMORY tables and sets up worldkeeper for them:\n"
     "account, config, directories, first dump, drill, service. It asks before it changes "

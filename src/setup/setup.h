@@ -13,6 +13,8 @@
 #include "setup/effect.h"
 #include "setup/survey.h"
 
+#define SERVICE_USER "worldkeeper" /* the user that the unit names */
+
 /* Prefix of the names of our option files for the server; the world's name and ".cnf" follow. */
 #define SERVER_FILE "/90-worldkeeper-"
 

@@ -2,6 +2,8 @@
 #include "setup/world.h"
 
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -287,6 +289,15 @@ static int make_secret(struct world *w, const char *path, const struct buf *secr
     return effect_file(w->x, path, line.p, 0400, true, true, e);
 }
 
+/* Appends the user of the service and the user's own group, if they are not those of the unit. */
+static void unit_user(const struct world *w, struct buf *out)
+{
+    const struct passwd *p = getpwnam(w->x->user);
+    const struct group *g = p ? getgrgid(p->pw_gid) : NULL;
+    if (strcmp(w->x->user, SERVICE_USER) != 0)
+        buf_printf(out, "User=%s\nGroup=%s\n", w->x->user, g ? g->gr_name : w->x->user);
+}
+
 /* Appends the directories that the unit does not make itself, because it may write only to its
  * own. */
 static void unit_paths(const struct world *w, struct buf *out)
@@ -306,6 +317,7 @@ static int make_unit(struct world *w, struct err *e)
     SCOPED(buf_free) struct buf text = {0};
     if (!w->s->systemd)
         return 0;
+    unit_user(w, &text);
     unit_paths(w, &text);
     if (!text.len)
         return 0;

@@ -680,6 +680,18 @@ def drop_in(text):
     return re.search(r"would write file \S*setup\.conf.*?\n((?:    .*\n)*)", text)[1].replace("    ", "").splitlines()
 
 
+def test_the_unit_has_the_user_of_the_service(galaxy, make_machine):
+    """The drop-in names the user that the accounts and directories are made for, and that user's group."""
+    machine = make_machine(galaxy())
+    group = subprocess.run(["id", "-gn", machine.user], capture_output=True, text=True, check=True).stdout.strip()
+    done = machine.run("--yes")
+    assert done.returncode == 0, done
+    lines = machine.read("etc/systemd/system/worldkeeper@galaxy.service.d/setup.conf").splitlines()
+    assert lines == ["[Service]", f"User={machine.user}", f"Group={group}"]
+    shown = machine.run("--dry-run", "--service-user", "worldkeeper", "--status-dir", machine.path("srv/status"))
+    assert not re.search("^    (User|Group)=", shown.stdout, re.M), shown
+
+
 def written_config(machine, **dirs):
     """Writes a config with these directories before setup runs."""
     machine.etc("worldkeeper")

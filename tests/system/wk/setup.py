@@ -18,7 +18,8 @@ from .keeper import BINARY
 from .util import PATIENCE
 
 SETUP = os.path.join(os.path.dirname(BINARY), "worldkeeper-setup")
-# A fake systemctl: it starts the supervisor as the service's user, records its calls, and ends the supervisor. Like
+# A fake systemctl: it starts the supervisor as the service's user, if a drop-in of the unit names that user, records its calls, and
+# ends the supervisor. Like
 # a service, the supervisor has a session of its own: the end of setup's terminal sends no SIGHUP to it.
 SYSTEMCTL = r"""#!/bin/sh
 echo "$*" >>"$FAKE/calls"
@@ -26,6 +27,8 @@ case $1 in
 enable)
     world=${3#worldkeeper@}
     [ ! -e "$FAKE/broken" ] || exit 1
+    user=$(cat "$FAKE_ROOT/etc/systemd/system/worldkeeper@$world.service.d/"*.conf 2>/dev/null | sed -n 's/^User=//p' | tail -n 1)
+    [ "${user:-worldkeeper}" = "$FAKE_USER" ] || { echo "the unit starts it as ${user:-worldkeeper}" >&2; exit 1; }
     setsid $FAKE_AS "$FAKE_BINARY" --config "$FAKE_ROOT/etc/worldkeeper/$world.ini" --run $FAKE_MORE \
         </dev/null >>"$FAKE/log" 2>&1 &
     echo $! >"$FAKE/$world.pid"
@@ -221,7 +224,7 @@ class Machine:
         as_user = ["setpriv", "--reuid", self.user, "--regid", "nogroup", "--clear-groups"] if os.geteuid() == 0 else []
         env = {"PATH": os.path.join(self.fake, "bin") + ":" + os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "dumb",
                "FAKE": self.fake, "FAKE_ROOT": self.root, "FAKE_BINARY": os.path.join(self.fake, "worldkeeper"),
-               "FAKE_AS": " ".join(as_user), "FAKE_MORE": ""}
+               "FAKE_AS": " ".join(as_user), "FAKE_USER": self.user, "FAKE_MORE": ""}
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
             if name in os.environ:
                 env[name] = os.environ[name]
