@@ -15,8 +15,8 @@
 #include "sql/literal.h"
 
 #define NAME_LONGEST 32 /* of an account, on MySQL */
-#define SECRET_BYTES 24
 #define SECRET_FILE_MAX 4096
+#define WEAK_PASSWORD 1819 /* the server's answer to a password that its rules reject */
 
 void account_free(struct account *a)
 {
@@ -222,8 +222,7 @@ char *account_reverse(const char *sql)
 static int account_password(struct setup *s, const struct account *a, struct buf *out,
                             struct err *e)
 {
-    unsigned char raw[SECRET_BYTES];
-    char text[2 * SECRET_BYTES + 1];
+    unsigned char raw[DRAFT_PASSWORD_BYTES];
     const char *name;
     struct err none = {0};
     out->secret = true;
@@ -240,11 +239,8 @@ static int account_password(struct setup *s, const struct account *a, struct buf
     }
     if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw)
         return err_sys(e, errno, "no random bytes");
-    text_hex(raw, sizeof raw, text);
-    buf_reserve(out, sizeof text);
-    buf_adds(out, text);
+    draft_password(raw, out);
     explicit_bzero(raw, sizeof raw);
-    explicit_bzero(text, sizeof text);
     SCOPED(xfree) char *line = xasprintf("%s\n", out->p);
     int rc = effect_file(&s->x, a->password_file, line, 0400, true, true, e);
     explicit_bzero(line, strlen(line));
@@ -277,7 +273,14 @@ static int account_create(struct setup *s, const struct account *a, struct err *
     }
     if (!s->dry && made_note(&s->x.made, MADE_ACCOUNT, a->name, NULL, NULL, e) < 0)
         return -1;
-    return effect_sql(&s->x, sql.len ? sql.p : shown.p, shown.p, NULL, e);
+    if (effect_sql(&s->x, sql.len ? sql.p : shown.p, shown.p, NULL, e) == 0)
+        return 0;
+    return e->num == WEAK_PASSWORD
+               ? err_hint(e,
+                          "put a password that the server accepts into %s, then run "
+                          "worldkeeper-setup again",
+                          a->password_file)
+               : -1;
 }
 
 int account_make(struct setup *s, const struct account *a, const struct needed_grants *n,

@@ -48,6 +48,21 @@ char *draft_name(const char *schema)
     return b.p;
 }
 
+void draft_password(const unsigned char raw[DRAFT_PASSWORD_BYTES], struct buf *out)
+{
+    buf_reserve(out, (size_t)3 * DRAFT_PASSWORD_BYTES);
+    for (size_t i = 0; i < DRAFT_PASSWORD_BYTES; i += 3) {
+        if (i)
+            buf_addc(out, '-');
+        for (size_t k = i; k < i + 2; k++) {
+            buf_addc(out, (char)('A' + (raw[k] & 15)));
+            buf_addc(out, (char)('a' + (raw[k] >> 4)));
+        }
+        buf_addc(out, (char)('0' + (raw[i + 2] & 7)));
+        buf_addc(out, (char)('0' + (raw[i + 2] >> 3 & 7)));
+    }
+}
+
 /* A line is "0::/system.slice/mariadb.service". With cgroups v1 there are several lines, and one of
  * them has this path.
  * Returns what follows /system.slice/ in the first line whose path begins with it; or NULL. What

@@ -24,6 +24,10 @@ void draft_free(struct draft *p);
 /* Returns a world's name derived from a schema's: 1 to 32 of a-z, 0-9, "_" and "-"; the caller
  * frees it. */
 char *draft_name(const char *schema);
+/* Appends a password of random bytes with upper-case and lower-case letters, digits and a
+ * punctuation mark, as servers that check passwords require. No character needs quoting. */
+#define DRAFT_PASSWORD_BYTES 24
+void draft_password(const unsigned char raw[DRAFT_PASSWORD_BYTES], struct buf *out);
 /* Returns the service that a process belongs to, such as "mariadb", from the text of its
  * /proc/PID/cgroup; NULL: no systemd service. The caller frees it. */
 char *draft_service(const char *cgroup);

@@ -12,6 +12,7 @@ import time
 
 import pymysql
 import pytest
+from machine import NEEDS, REASON, plugins
 
 from wk.cluster import Cluster
 from wk.follow import LOG
@@ -227,6 +228,38 @@ def test_odd_names_of_schemas(galaxy, make_machine, schema):
         return
     assert done.returncode == 0, done
     assert "rights" not in findings(machine, "w") and "triggers" not in findings(machine, "w")
+
+
+def with_password(server, machine):
+    """Takes the service user's name, so that setup makes an account with a password."""
+    server.sql(f"CREATE USER '{machine.user}'@localhost IDENTIFIED BY 'Xy-{CANARY}-01'")
+
+
+@pytest.mark.each_server
+def test_a_server_that_checks_passwords(galaxy, make_machine):
+    """The generated password passes the rules of a server that checks passwords. If the file has a password that does not, the
+    hint says what to do."""
+    if not MYSQL and not plugins():
+        pytest.skip(REASON + NEEDS["lock list"][0])
+    server = galaxy(*LOG, *([] if MYSQL else ["--plugin-dir=" + plugins(), "--plugin-load-add=simple_password_check"]))
+    if MYSQL:
+        server.sql("INSTALL COMPONENT 'file://component_validate_password'")
+    try:
+        machine = make_machine(server, systemd=False)
+        with_password(server, machine)
+        machine.etc("worldkeeper")
+        secret = machine.path("etc/worldkeeper/galaxy.password")
+        with open(secret, "w") as f:
+            f.write("0123456789abcdef\n")
+        os.chmod(secret, 0o600)
+        done = machine.run("--yes")
+        assert done.returncode == 1 and f"HINT: put a password that the server accepts into {secret}" in done.stderr, done
+        os.unlink(secret)
+        assert (done := machine.run("--yes")).returncode == 0, done
+        assert machine.run("--undo", "galaxy", "--yes").returncode == 0
+    finally:
+        if MYSQL:
+            server.sql("UNINSTALL COMPONENT 'file://component_validate_password'")
 
 
 @pytest.mark.parametrize("schema", ["g\n[offsite]\nurl = file:///x", "g\r1. galaxy", " galaxy"])

@@ -68,6 +68,16 @@ static void test_service(void **state)
     }
 }
 
+static void test_password(void **state)
+{
+    (void)state;
+    unsigned char raw[DRAFT_PASSWORD_BYTES] = {0x00, 0xff, 0x3f};
+    struct buf text = {.secret = true};
+    draft_password(raw, &text);
+    assert_string_equal(text.p, "AaPp77-AaAa00-AaAa00-AaAa00-AaAa00-AaAa00-AaAa00-AaAa00");
+    buf_free(&text);
+}
+
 /* ---- the unit ---- */
 
 static void test_unit_paths(void **state)
@@ -290,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_service),
+        cmocka_unit_test(test_password),
         cmocka_unit_test(test_unit_paths),
         cmocka_unit_test(test_only_what_differs),
         cmocka_unit_test(test_options),
