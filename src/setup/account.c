@@ -14,7 +14,6 @@
 #include "setup/talk.h"
 #include "sql/literal.h"
 
-#define NAME_LONGEST 32 /* of an account, on MySQL */
 #define SECRET_FILE_MAX 4096
 #define WEAK_PASSWORD 1819 /* the server's answer to a password that its rules reject */
 
@@ -94,9 +93,10 @@ static int finish_choice(struct setup *s, struct account *a, const char *plugin,
     if (a->there && !a->by_socket && access(a->password_file, F_OK) < 0) {
         err_set(e, ERR_REFUSED, 0, "account %s exists, but its password file %s does not", a->name,
                 a->password_file);
-        return err_hint(e, "put its password into that file, or drop the account");
+        return err_hint(e,
+                        "put its password into that file, which belongs to user %s with mode 0400",
+                        s->x.user);
     }
-    (void)s;
     return 0;
 }
 
@@ -114,12 +114,7 @@ int account_choose(struct setup *s, const char *world, struct account *out, stru
         out->by_socket = true;
         return finish_choice(s, out, plugin, e);
     }
-    out->user = xasprintf("%.*s", NAME_LONGEST, world);
-    SCOPED(xfree) char *longer = xasprintf("worldkeeper_%s", world);
-    if (strlen(longer) <= NAME_LONGEST) {
-        free(out->user);
-        out->user = xstrdup(longer);
-    }
+    out->user = draft_account(world);
     out->password_file = setup_config_path(s, world, ".password");
     SCOPED(xfree) char *own = plugin_of(s, out->user, out->host, e);
     return own ? finish_choice(s, out, own, e) : -1;

@@ -8,6 +8,7 @@
 #include "mysql/schema.h"
 
 #define NAME_MAX_LENGTH 32
+#define ACCOUNT_MAX_LENGTH 32
 #define DEFAULT_PORT 3306
 /* From this size on, INSERTs in place of LOAD DATA cost a restore more than about a second
  * (tests/bench/README.md). */
@@ -46,6 +47,17 @@ char *draft_name(const char *schema)
     if (!b.len)
         buf_adds(&b, "world");
     return b.p;
+}
+
+char *draft_account(const char *world)
+{
+    char *name = xasprintf("worldkeeper_%s", world);
+    if (strlen(name) <= ACCOUNT_MAX_LENGTH)
+        return name;
+    unsigned hash = (unsigned)text_hash(TEXT_HASH, world, strlen(world));
+    char *shorter = xasprintf("%.*s_%08x", ACCOUNT_MAX_LENGTH - 9, name, hash);
+    free(name);
+    return shorter;
 }
 
 void draft_password(const unsigned char raw[DRAFT_PASSWORD_BYTES], struct buf *out)

@@ -24,6 +24,9 @@ void draft_free(struct draft *p);
 /* Returns a world's name derived from a schema's: 1 to 32 of a-z, 0-9, "_" and "-"; the caller
  * frees it. */
 char *draft_name(const char *schema);
+/* Returns the name of a world's own account, which has at most 32 characters, the limit of MySQL.
+ * A hash takes the place of the end of a long name. The caller frees it. */
+char *draft_account(const char *world);
 /* Appends a password of random bytes with upper-case and lower-case letters, digits and a
  * punctuation mark, as servers that check passwords require. No character needs quoting. */
 #define DRAFT_PASSWORD_BYTES 24

@@ -235,6 +235,24 @@ def with_password(server, machine):
     server.sql(f"CREATE USER '{machine.user}'@localhost IDENTIFIED BY 'Xy-{CANARY}-01'")
 
 
+def test_the_account_of_a_world_with_a_long_name(galaxy, make_machine):
+    """The account of a world with a long name is not the game's account of that name, which stays as it is."""
+    name = "the_long_name_of_a_game_world"
+    server = galaxy(schema=name)
+    machine = make_machine(server)
+    with_password(server, machine)
+    server.sql(f"CREATE USER {name}@localhost IDENTIFIED BY '{CANARY}'", f"GRANT SELECT ON {name}.* TO {name}@localhost")
+    grants = server.sql(f"SHOW GRANTS FOR {name}@localhost")
+    assert (done := machine.run("--yes")).returncode == 0, done
+    user = re.search("^user = (.*)$", machine.read(f"etc/worldkeeper/{name}.ini"), re.M)[1]
+    assert re.fullmatch("worldkeeper_the_long_na_[0-9a-f]{8}", user) and server.sql(f"SHOW GRANTS FOR {name}@localhost") == grants
+    assert (done := machine.run("--undo", name, "--yes")).returncode == 0, done
+    os.makedirs(machine.path("etc/worldkeeper"), exist_ok=True)
+    server.sql(f"CREATE USER {user}@localhost IDENTIFIED BY '{CANARY}'")
+    done = machine.run("--yes")
+    assert done.returncode == 4 and "HINT: put its password into that file" in done.stderr and "drop" not in done.stderr, done
+
+
 @pytest.mark.each_server
 def test_a_server_that_checks_passwords(galaxy, make_machine):
     """The generated password passes the rules of a server that checks passwords. If the file has a password that does not, the

@@ -68,6 +68,27 @@ static void test_service(void **state)
     }
 }
 
+static void test_account(void **state)
+{
+    static const char *const names[][2] = {
+        {"galaxy", "worldkeeper_galaxy"},
+        {"abcdefghijklmnopqrst", "worldkeeper_abcdefghijklmnopqrst"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *name = draft_account(names[i][0]);
+        assert_string_equal(name, names[i][1]);
+        free(name);
+    }
+    char *one = draft_account("the_long_name_of_a_game_world_1"),
+         *two = draft_account("the_long_name_of_a_game_world_2");
+    assert_int_equal(strlen(one), 32);
+    assert_memory_equal(one, "worldkeeper_the_long_na_", 24);
+    assert_string_not_equal(one, two);
+    free(one);
+    free(two);
+}
+
 static void test_password(void **state)
 {
     (void)state;
@@ -300,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_service),
+        cmocka_unit_test(test_account),
         cmocka_unit_test(test_password),
         cmocka_unit_test(test_unit_paths),
         cmocka_unit_test(test_only_what_differs),
