@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/js.h"
+#include "check/option_file.h"
 #include "mysql/galera.h"
 #include "mysql/sentinel.h"
 #include "mysql/server.h"
@@ -20,7 +21,6 @@
 #define SERVER_PATIENCE 300000   /* ms until the server answers again */
 #define FOLLOWED_PATIENCE 180000 /* ms until the worlds are up and followed */
 #define PAUSE 100                /* ms between two questions to the server or a world */
-#define OPTION_FILE_MAX (1u << 16)
 
 bool restart_needed(const struct world *w)
 {
@@ -185,21 +185,27 @@ int restart_ask(struct world *w, struct err *e)
 
 /* ---- before it ---- */
 
+/* Returns true if the option of a line "name = value" is on in the file, with any value. */
+static bool is_set(const char *path, const char *line)
+{
+    SCOPED(xfree) char *name = xstrndup(line, strcspn(line, " ="));
+    SCOPED(option_search_free) struct option_search search = {.name = name};
+    option_file(&search, path);
+    return search.value.len && strcmp(search.value.p, "0") != 0;
+}
+
 /* Checks the option files, because a file that was edited may lack the line that requires the
  * restart. */
 static int check_files(const struct setup *s, struct err *e)
 {
     for (size_t i = 0; i < s->world_count; i++) {
         const struct world *w = s->worlds[i];
-        SCOPED(buf_free) struct buf text = {0};
         if (!restart_needed(w))
             continue;
-        if (file_read_public(AT_FDCWD, w->server_file, OPTION_FILE_MAX, &text, e) < 0)
-            return -1;
         for (size_t k = 0; k < w->options.count; k++)
-            if (w->options.list[k].restart && !strstr(text.p, w->options.list[k].line))
+            if (w->options.list[k].restart && !is_set(w->server_file, w->options.list[k].line))
                 return err_set(e, ERR_REFUSED, 0,
-                               "the server was not restarted: %s does not contain \"%s\"",
+                               "the server was not restarted: %s does not enable \"%s\"",
                                w->server_file, w->options.list[k].line);
     }
     return 0;

@@ -1051,6 +1051,23 @@ def test_the_second_world_can_stop_the_restart(galaxy, make_world, make_machine)
     assert "restart mariadb" not in machine.calls()
 
 
+@pytest.mark.parametrize("text", ["[mysqld]\n# log_bin = binlog\n", "[mysql]\nlog_bin = binlog\n", "[mysqld]\nskip-log-bin\n", ""],
+                         ids=["comment", "client", "off", "empty"])
+def test_a_restart_for_a_file_without_the_option(galaxy, make_machine, text):
+    """The server is restarted only if the file of an earlier run still enables the binary log: a comment, or another group, does
+    not."""
+    server = galaxy(*NO_LOG)
+    machine = make_machine(server)
+    machine.service("mariadb")
+    assert machine.run("--yes").returncode in (0, 1)
+    path, = glob.glob(machine.path("etc/mysql/*/90-worldkeeper-galaxy.cnf"))
+    with open(path, "w") as f:
+        f.write(text)
+    done = machine.run("--yes", "--restart-server")
+    assert done.returncode == 4 and f"{path} does not enable" in done.stderr, done
+    assert "restart mariadb" not in machine.calls() and rows(server)
+
+
 @pytest.mark.each_server
 def test_a_replica_is_not_restarted(galaxy, make_server, make_machine):
     """On a replica setup explains that a restart would stop replication, does not ask for it, and refuses --restart-server."""
