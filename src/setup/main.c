@@ -422,21 +422,22 @@ static bool is_retyped(const char *typed, const char *command)
  * set up what was only to be shown. A list of options is no command to repeat. */
 static void setup_keep_options(const struct setup *s, struct err *e)
 {
-    static const char program[] = "worldkeeper-setup ";
+    static const char program[] = "worldkeeper-setup";
     SCOPED(buf_free) struct buf hint = {0};
     const char *at = strstr(e->hint, program);
-    const char *rest = at ? at + sizeof program - 1 : NULL;
-    if (!at || !text_starts(rest, "--") || text_starts(rest, "--help"))
+    const char *rest = at ? at + sizeof program - 1 : "";
+    bool complete = *rest == ';'; /* a command with no option of its own */
+    if (!complete && (!text_starts(rest, " --") || text_starts(rest, " --help")))
         return;
     buf_add(&hint, e->hint, (size_t)(rest - e->hint));
     for (size_t i = 0; i < s->typed.count; i++)
-        if (!is_retyped(s->typed.list[i], rest))
-            buf_printf(&hint, "%s ", s->typed.list[i]);
+        if (complete || !is_retyped(s->typed.list[i], rest + 1))
+            buf_printf(&hint, " %s", s->typed.list[i]);
     buf_adds(&hint, rest);
     if (hint.len < sizeof e->hint)
         err_hint(e, "%s", hint.p);
     else
-        err_hint(e, "repeat your command with %s", rest);
+        err_hint(e, "repeat your command with %s", complete ? "sudo" : rest + 1);
 }
 
 static void show_error(const struct err *e)

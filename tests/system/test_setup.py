@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -557,6 +558,16 @@ def test_a_command_in_a_hint_keeps_what_was_typed(galaxy, make_machine):
     assert screen.rc == 1 and hint.count("--dry-run") == 1, screen.text
     assert re.match(r"worldkeeper-setup .*--dry-run --status-dir '/srv/a b' --yes takes the defaults", hint), hint
     assert str(server.socket) in hint, hint
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
+@pytest.mark.parametrize("typed", ["--undo galaxy --yes", "--schema galaxy --name s8 --mail a@b.example", ""])
+def test_the_command_for_root_keeps_what_was_typed(tmp, typed):
+    os.chmod(tmp, 0o755)
+    program = shutil.copy(SETUP, tmp)
+    done = subprocess.run(["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", program, *typed.split()], text=True,
+                          capture_output=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 4 and f"HINT: sudo worldkeeper-setup{' ' * bool(typed)}{typed}; or --dry-run" in done.stderr, done
 
 
 # -- an administrator's login -----------------------------------------------------------------------------
