@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/check.h"
 #include "mysql/schema.h"
 
 #define NAME_MAX_LENGTH 32
@@ -121,6 +122,19 @@ void draft_unit_path(const char *path, struct buf *out)
         buf_addc(out, *path);
     }
     buf_adds(out, "\"\n");
+}
+
+const char *draft_hidden_by(const char *path)
+{
+    static const char *const hidden[][2] = {{"/tmp", "PrivateTmp=yes"},
+                                            {"/var/tmp", "PrivateTmp=yes"},
+                                            {"/home", "ProtectHome=yes"},
+                                            {"/root", "ProtectHome=yes"},
+                                            {"/run/user", "ProtectHome=yes"}};
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
+        if (config_inside(path, hidden[i][0]))
+            return hidden[i][1];
+    return NULL;
 }
 
 /* ---- the config ---- */

@@ -39,6 +39,8 @@ void draft_config(const struct draft *p, struct buf *out);
 
 /* Appends "ReadWritePaths=…" for a unit file, quoted as systemd.syntax(7) requires. */
 void draft_unit_path(const char *path, struct buf *out);
+/* Returns the setting of our unit that hides this path from the service; NULL: none does. */
+const char *draft_hidden_by(const char *path);
 
 /* Facts about the server. */
 struct draft_server {

@@ -240,6 +240,42 @@ static size_t world_places(const struct world *w, struct place out[PLACES_MAX])
     return n;
 }
 
+/* Returns the setting of the unit that hides a path below --root; NULL: it can be reached. */
+static const char *world_hidden_by(const struct setup *s, const char *path)
+{
+    SCOPED(xfree) char *real = realpath(path, NULL);
+    const char *const paths[] = {path, real};
+    const char *by = NULL;
+    for (size_t i = 0; i < 2 && !by; i++)
+        if (paths[i] && text_starts(paths[i], s->root))
+            by = draft_hidden_by(paths[i] + strlen(s->root));
+    return by;
+}
+
+/* Refuses paths that the service cannot reach from its sandbox. */
+static int check_reach(const struct world *w, struct err *e)
+{
+    struct place places[PLACES_MAX];
+    const char *socket = w->cfg->mysql.socket;
+    size_t n = w->s->systemd ? world_places(w, places) : 0;
+    const char *by = socket && w->s->systemd ? world_hidden_by(w->s, socket) : NULL;
+    if (by) {
+        err_set(e, ERR_REFUSED, 0, "[mysql] socket %s: the service cannot reach it (%s)", socket,
+                by);
+        return err_hint(e, "connect over the network with --host 127.0.0.1, or move the server's "
+                           "socket, for instance to /run/mysqld/mysqld.sock");
+    }
+    for (size_t i = 0; i < n; i++) {
+        by = world_hidden_by(w->s, places[i].path);
+        if (!by)
+            continue;
+        err_set(e, ERR_REFUSED, 0, "%s %s: the service cannot reach it (%s)", places[i].key,
+                places[i].path, by);
+        return err_hint(e, "choose a directory below /srv or /var/lib");
+    }
+    return 0;
+}
+
 static int ask_all(struct world *w, struct err *e)
 {
     if (ask_name(w, e) < 0)
@@ -248,7 +284,7 @@ static int ask_all(struct world *w, struct err *e)
     w->known = access(w->config_path, F_OK) == 0;
     if ((w->known ? take_config(w, e) : make_config(w, e)) < 0)
         return -1;
-    if (open_record(w, e) < 0 ||
+    if (check_reach(w, e) < 0 || open_record(w, e) < 0 ||
         needed_grants_for(w->cfg, w->s->db, w->account.name, &w->grants, e) < 0)
         return -1;
     look_at_server(w);

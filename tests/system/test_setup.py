@@ -782,6 +782,28 @@ def test_the_unit_may_write_to_each_directory_of_the_config(galaxy, make_machine
     assert [p for p in drop_in(shown.stdout) if p.startswith("Read")] == quoted, shown.stdout
 
 
+def test_paths_that_the_unit_cannot_reach(galaxy, make_machine):
+    """The unit has PrivateTmp=yes and ProtectHome=yes: paths there are refused before anything is made, but not where no unit is
+    made."""
+    server = galaxy()
+    machine = make_machine(server)
+    before = machine.files(), accounts(server)
+    for path, by in (("home/www/status", "ProtectHome"), ("run/user/7/s", "ProtectHome"), ("var/tmp/s", "PrivateTmp")):
+        done = machine.run("--yes", "--status-dir", machine.path(path))
+        assert done.returncode == 4 and f"[status] dir {machine.path(path)}: the service cannot reach it ({by}=yes)" in done.stderr, done
+        assert "HINT: choose a directory" in done.stderr and (machine.files(), accounts(server)) == before, done
+    os.mkdir(machine.path("tmp"))
+    os.symlink(server.socket, machine.path("tmp/mysql.sock"))
+    done = machine.run("--yes", "--socket", machine.path("tmp/mysql.sock"), at=None)
+    assert done.returncode == 4 and "mysql.sock: the service cannot reach it (PrivateTmp=yes)" in done.stderr, done
+    assert "HINT: connect over the network" in done.stderr and accounts(server) == before[1], done
+    written_config(machine, dump="root/dumps")
+    done = machine.run("--yes")
+    assert done.returncode == 4 and "[dump] dir" in done.stderr and accounts(server) == before[1], done
+    bare = make_machine(server, systemd=False)
+    assert (done := bare.run("--yes", "--status-dir", bare.path("home/www"))).returncode == 0, done
+
+
 def test_a_log_that_is_not_synced(galaxy, make_machine):
     """Setup offers sync_binlog = 1 if the binary log is not synced. Enter declines, because with that setting each
     transaction of the game waits for the disk."""

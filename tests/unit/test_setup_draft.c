@@ -108,12 +108,22 @@ static void test_unit_paths(void **state)
         {"/srv/100%", "ReadWritePaths=\"/srv/100%%\"\n"},
         {"/srv/\"x\\", "ReadWritePaths=\"/srv/\\\"x\\\\\"\n"},
     };
+    static const char *const hidden[][2] = {
+        {"/tmp/mysql.sock", "PrivateTmp=yes"}, {"/var/tmp", "PrivateTmp=yes"},
+        {"/home/www", "ProtectHome=yes"},      {"/root/d", "ProtectHome=yes"},
+        {"/run/user/7/s", "ProtectHome=yes"},  {"/tmpfs/d", NULL},
+        {"/run/mysqld/mysqld.sock", NULL},     {"/srv/home", NULL},
+    };
     (void)state;
     for (size_t i = 0; i < sizeof quoted / sizeof *quoted; i++) {
         struct buf text = {0};
         draft_unit_path(quoted[i][0], &text);
         assert_string_equal(text.p, quoted[i][1]);
         buf_free(&text);
+    }
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        const char *by = draft_hidden_by(hidden[i][0]);
+        assert_string_equal(by ? by : "", hidden[i][1] ? hidden[i][1] : "");
     }
 }
 
