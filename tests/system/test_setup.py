@@ -565,8 +565,8 @@ def test_a_command_in_a_hint_keeps_what_was_typed(galaxy, make_machine):
 def test_the_command_for_root_keeps_what_was_typed(tmp, typed):
     os.chmod(tmp, 0o755)
     program = shutil.copy(SETUP, tmp)
-    done = subprocess.run(["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", program, *typed.split()], text=True,
-                          capture_output=True, stdin=subprocess.DEVNULL)
+    argv = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", program, *typed.split()]
+    done = subprocess.run(argv, text=True, capture_output=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 4 and f"HINT: sudo worldkeeper-setup{' ' * bool(typed)}{typed}; or --dry-run" in done.stderr, done
 
 
@@ -790,7 +790,8 @@ def test_paths_that_the_unit_cannot_reach(galaxy, make_machine):
     before = machine.files(), accounts(server)
     for path, by in (("home/www/status", "ProtectHome"), ("run/user/7/s", "ProtectHome"), ("var/tmp/s", "PrivateTmp")):
         done = machine.run("--yes", "--status-dir", machine.path(path))
-        assert done.returncode == 4 and f"[status] dir {machine.path(path)}: the service cannot reach it ({by}=yes)" in done.stderr, done
+        said = f"[status] dir {machine.path(path)}: the service cannot reach it ({by}=yes)"
+        assert done.returncode == 4 and said in done.stderr, done
         assert "HINT: choose a directory" in done.stderr and (machine.files(), accounts(server)) == before, done
     os.mkdir(machine.path("tmp"))
     os.symlink(server.socket, machine.path("tmp/mysql.sock"))
@@ -1084,8 +1085,8 @@ def test_the_second_world_can_stop_the_restart(galaxy, make_world, make_machine)
     assert "restart mariadb" not in machine.calls()
 
 
-@pytest.mark.parametrize("text", ["[mysqld]\n# log_bin = binlog\n", "[mysql]\nlog_bin = binlog\n", "[mysqld]\nskip-log-bin\n", ""],
-                         ids=["comment", "client", "off", "empty"])
+@pytest.mark.parametrize("text", ["[mysqld]\n# log_bin = binlog\n", "[mysql]\nlog_bin = binlog\n", "[mysqld]\nskip-log-bin\n",
+                                  ""], ids=["comment", "client", "off", "empty"])
 def test_a_restart_for_a_file_without_the_option(galaxy, make_machine, text):
     """The server is restarted only if the file of an earlier run still enables the binary log: a comment, or another group, does
     not."""
@@ -1239,7 +1240,8 @@ def test_undo_acts_on_the_server_of_the_world(two_servers, make_machine):
     made = of_galaxy(one), of_galaxy(two)
     for typed in (["--socket", one.socket], ["--host", "127.0.0.1", "--port", str(two.port)]):
         done = machine.run("--undo", "galaxy", "--yes", *typed, at=None)
-        assert done.returncode == 4 and f"is on the server at socket {two.socket}, not at {typed[0][2:]} {typed[1]}" in done.stderr, done
+        said = f"is on the server at socket {two.socket}, not at {typed[0][2:]} {typed[1]}"
+        assert done.returncode == 4 and said in done.stderr, done
         assert "HINT: leave out --socket" in done.stderr and not done.stdout, done
     assert (of_galaxy(one), of_galaxy(two)) == made
     done = machine.run("--undo", "galaxy", "--yes", at=None)
@@ -1305,7 +1307,8 @@ def test_undo_keeps_what_the_account_of_another_world_needs(galaxy, make_world, 
     done = machine.run("--undo", "galaxy", "--yes")
     assert done.returncode == 0 and "stays: another world of this server needs it, too" in done.stdout, done
     grants = " ".join(r[0] for r in server.sql(f"SHOW GRANTS FOR '{user}'@'localhost'"))
-    assert "`mars`" in grants and re.findall(r"GRANT ([^`*]*) ON `galaxy`", grants) == ["SELECT, TRIGGER"] * (by == "others"), grants
+    left = re.findall(r"GRANT ([^`*]*) ON `galaxy`", grants)
+    assert "`mars`" in grants and left == ["SELECT, TRIGGER"] * (by == "others"), grants
     assert "REPLICATION SLAVE" in grants.partition(" ON *.*")[0]
     assert (done := machine.keeper("mars", "--dump")).returncode == 0, done
     assert (done := machine.run("--undo", "mars", "--yes")).returncode == 0, done

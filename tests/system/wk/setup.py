@@ -18,8 +18,8 @@ from .keeper import BINARY
 from .util import PATIENCE
 
 SETUP = os.path.join(os.path.dirname(BINARY), "worldkeeper-setup")
-# A fake systemctl: it starts the supervisor as the service's user, if a drop-in of the unit names that user, records its calls, and
-# ends the supervisor. Like
+# A fake systemctl: it starts the supervisor as the service's user, if a drop-in of the unit names that user, records its calls,
+# and ends the supervisor. Like
 # a service, the supervisor has a session of its own: the end of setup's terminal sends no SIGHUP to it.
 SYSTEMCTL = r"""#!/bin/sh
 echo "$*" >>"$FAKE/calls"
@@ -233,7 +233,8 @@ class Machine:
     def argv(self, *options, at="own"):
         """Returns the command line of setup: over this machine's server, another one, or with no option that names one (None)."""
         server = self.server if at == "own" else at
-        return [SETUP, "--root", self.root, *(["--socket", server.socket] if server else []), "--service-user", self.user, *options]
+        where = ["--socket", server.socket] if server else []
+        return [SETUP, "--root", self.root, *where, "--service-user", self.user, *options]
 
     def screen(self, *options, columns=9999, **more):
         return Screen(self.argv(*options), self.environment(**more), self.base, columns)
@@ -253,8 +254,8 @@ class Machine:
 
     def run(self, *options, at="own", **more):
         """Runs setup without a terminal."""
-        return subprocess.run(self.argv(*options, at=at), env=self.environment(**more), cwd=self.base, text=True, capture_output=True,
-                              stdin=subprocess.DEVNULL, timeout=PATIENCE * 3)
+        return subprocess.run(self.argv(*options, at=at), env=self.environment(**more), cwd=self.base, text=True,
+                              capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE * 3)
 
     def path(self, below):
         return os.path.join(self.root, below)
