@@ -25,6 +25,9 @@
  * time limit for requests that are answered at once, without one for jobs. */
 
 #define SOCKET_NAME "control.sock"
+/* How long a process that listens on our socket may take to tell its world. */
+#define NAME_PATIENCE_MS 1000
+#define OWN_DIR "give each world its own [control] dir"
 
 /* Opens the directory for the socket: the configured one, systemd's, our own under /run, or the
  * dump directory. */
@@ -58,6 +61,39 @@ static void control_address(int dirfd, struct sockaddr_un *sa)
     snprintf(sa->sun_path, sizeof sa->sun_path, "/proc/self/fd/%d/" SOCKET_NAME, dirfd);
 }
 
+/* Asks the process at the other end for its world, which it may be too busy to tell. malloc;
+ * NULL: not known. */
+static char *ask_for_name(int fd)
+{
+    bool closed = false;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    json_auto_t *ask = json_pack("{s:s}", "action", action_name(ACTION_STATUS));
+    bool answers = worker_send(fd, ask) == 0 && poll(&p, 1, NAME_PATIENCE_MS) > 0;
+    json_auto_t *answer = answers ? worker_receive(fd, &closed) : NULL;
+    const json_t *done = json_object_get(answer, "done");
+    SCOPED(buf_free) struct buf name = {0};
+    text_clean(&name, js_text(json_object_get(done, "result"), "world"), 60);
+    return name.len ? xasprintf("world %s", name.p) : NULL;
+}
+
+/* Returns a description of the other process that listens at the address (malloc), or NULL if there
+ * is none. The lock of the dumps does not exclude it: another world may have the same directory for
+ * its socket. A socket of our own remains if its directory was replaced by a link to it. */
+static char *other_listener(const struct sockaddr_un *sa)
+{
+    struct ucred who = {0};
+    socklen_t len = sizeof who;
+    SCOPED(file_close)
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool there = fd >= 0 && (connect(fd, (const struct sockaddr *)sa, sizeof *sa) == 0 ||
+                             errno == EAGAIN /* its queue is full */ || errno == EPROTOTYPE);
+    if (!there || (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && who.pid == getpid()))
+        return NULL;
+    SCOPED(xfree) char *name = ask_for_name(fd);
+    const char *shown = name ? name : "another process";
+    return who.pid > 0 ? xasprintf("%s (pid %d)", shown, (int)who.pid) : xstrdup(shown);
+}
+
 /* Listens on the control socket. The umask sets its mode while bind() creates the file; a later
  * chmod() would leave a moment in which every user may connect. */
 int control_listen(const struct config *cfg, char path[256], struct err *e)
@@ -68,9 +104,15 @@ int control_listen(const struct config *cfg, char path[256], struct err *e)
         return -1;
     size_t len = strlen(path);
     snprintf(path + len, 256 - len, "/" SOCKET_NAME);
-    unlinkat(dirfd, SOCKET_NAME, 0); /* we have the flock, so no supervisor listens there */
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     control_address(dirfd, &sa);
+    SCOPED(xfree) char *other = other_listener(&sa);
+    if (other) {
+        close(dirfd);
+        err_set(e, ERR_REFUSED, 0, "cannot listen on %s: %s listens there", path, other);
+        return err_hint(e, OWN_DIR ", or stop the other supervisor");
+    }
+    unlinkat(dirfd, SOCKET_NAME, 0); /* the socket of a supervisor that has exited */
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     mode_t old = umask(0177);
     int rc =
         fd < 0 || bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(fd, 8) < 0 ? -1 : 0;
@@ -232,12 +274,25 @@ static int wait_answer(int fd, const struct action_context *a, const struct requ
     return no_answer(a, e);
 }
 
-/* Sends the request and passes events to the caller as they arrive. The lock file names the socket,
- * because a supervisor keeps the directory that it opened even if the config changes. */
-int control_ask(struct action_context *a, const struct request *r, json_t **result, struct err *e)
+int control_refuse_other(const char *own, const char *asked, struct err *e)
 {
+    if (strcmp(own, asked) == 0)
+        return 0;
+    err_set(e, ERR_REFUSED, 0,
+            "the supervisor of world %s listens on the control socket of world %s", own, asked);
+    return err_hint(e, OWN_DIR ", and restart both supervisors");
+}
+
+/* Sends the request and passes events to the caller as they arrive. The lock file names the socket,
+ * because a supervisor keeps the directory that it opened even if the config changes. `world` is
+ * the world that the request names, or NULL. */
+static int ask_once(struct action_context *a, const struct request *r, char *world, json_t **result,
+                    struct err *e)
+{
+    struct request named = *r;
     *result = NULL;
-    json_auto_t *o = request_json(r);
+    named.world = world;
+    json_auto_t *o = request_json(&named);
     if (!o) {
         err_set(e, ERR_USAGE, 0, "cannot pass a name to the supervisor: it is not UTF-8");
         return err_hint(e, "use a name in UTF-8; rename the file if necessary");
@@ -270,13 +325,36 @@ int control_ask(struct action_context *a, const struct request *r, json_t **resu
     return rc;
 }
 
-/* Returns true if a supervisor of this world answers. The answer must name this world, because the
- * config's socket may belong to another one. */
+/* Asks for the status, which must name this world, because the config's socket may belong to
+ * another one. The request does not name the world, because version 0.2 rejects that key, and an
+ * upgrade asks for the status before it restarts a supervisor. */
+static int control_status(struct action_context *a, const struct request *r, json_t **status,
+                          struct err *e)
+{
+    SCOPED(buf_free) struct buf name = {0};
+    int rc = ask_once(a, r, NULL, status, e);
+    if (rc < 0)
+        return rc;
+    text_clean(&name, js_text(*status, "world"), 60);
+    return control_refuse_other(name.p ? name.p : "", a->cfg->name, e);
+}
+
+/* A supervisor of an earlier version rejects the world's name. It gets the request without the name
+ * if its status names this world. */
+int control_ask(struct action_context *a, const struct request *r, json_t **result, struct err *e)
+{
+    if (r->action == ACTION_STATUS)
+        return control_status(a, r, result, e);
+    int rc = ask_once(a, r, a->cfg->name, result, e);
+    bool rejected = rc == -1 && !*result && e->cls == ERR_USAGE && strstr(e->text, "'world'");
+    return rejected && control_elsewhere(a) ? ask_once(a, r, NULL, result, e) : rc;
+}
+
+/* Returns true if a supervisor of this world answers. */
 bool control_elsewhere(struct action_context *a)
 {
     struct request r = {.action = ACTION_STATUS};
     struct err ignored;
     json_auto_t *status = NULL;
-    return control_ask(a, &r, &status, &ignored) == 0 &&
-           strcmp(js_text(status, "world"), a->cfg->name) == 0;
+    return control_ask(a, &r, &status, &ignored) == 0;
 }

@@ -16,6 +16,7 @@ static const struct field {
     size_t offset;  /* of a char * or bool in struct request */
     unsigned trait; /* if set, only actions with this option; 0: any */
 } fields[] = {
+    {"world", TEXT, offsetof(struct request, world), 0},
     {"dump", TEXT, offsetof(struct request, dump), 0},
     {"from", TEXT, offsetof(struct request, from), ACTION_FROM},
     {"into", TEXT, offsetof(struct request, into), ACTION_INTO},

@@ -11,6 +11,7 @@
 /* Strings are owned; NULL if not given. */
 struct request {
     enum action action; /* ACTION_NONE: an empty request */
+    char *world;        /* the world that the client means; NULL: a client of an earlier version */
     char *dump, *from, *into, *at, *tables, *until, *since, *charset;
     bool force, accept_cut, with_code, dry_run;
     bool verify;          /* rollup: compare only */

@@ -636,6 +636,8 @@ static void rules_disk_compare(void *arg, const char *path, const struct config 
                  same_dir(cfg->dump_dir, other->dump_dir) ? with : NULL);
     judge_shared(c, "[status] dir", cfg->status_dir,
                  same_dir(cfg->status_dir, other->status_dir) ? with : NULL);
+    judge_shared(c, "[control] dir", cfg->control_dir,
+                 same_dir(cfg->control_dir, other->control_dir) ? with : NULL);
     bool same =
         strcmp(cfg->schema, other->schema) == 0 && claims_same_server(&cfg->mysql, &other->mysql);
     judge_shared(c, "[world] schema", cfg->schema, same ? with : NULL);

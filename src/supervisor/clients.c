@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "actions/control.h"
 #include "base/line.h"
@@ -53,9 +54,11 @@ static void close_client(struct client *c)
  * between. */
 int clients_listen(struct world *w, struct err *e)
 {
-    int fd = control_listen(w->cfg, clients.socket, e);
+    char path[sizeof clients.socket];
+    int fd = control_listen(w->cfg, path, e);
     if (fd < 0)
         return -1;
+    memcpy(clients.socket, path, sizeof path);
     worker_close(&clients.listener);
     clients.listener = fd;
     worker_close_in_child(fd);
@@ -266,7 +269,10 @@ void clients_message(struct world *w, size_t i)
     if (closed) {
         close_client(c); /* the job continues without this client */
     } else if (o && !c->waits && c->queued.action == ACTION_NONE) { /* one request per client */
-        if (request_from_json(o, &r, &e) < 0)
+        int rc = request_from_json(o, &r, &e);
+        if (rc == 0 && r.world && (rc = control_refuse_other(w->cfg->name, r.world, &e)) < 0)
+            request_free(&r);
+        if (rc < 0)
             clients_answer(c, NULL, &e);
         else
             clients_request(w, c, &r);

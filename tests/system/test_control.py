@@ -1,5 +1,6 @@
 """Actions sent to a running supervisor: one job at a time, and one supervisor for each world."""
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -437,6 +438,79 @@ def test_the_directory_of_another_world(keeper, make_keeper, make_world):
     keeper.configure({"world": {"name": "w3"}})  # renames the world as the manual says
     os.unlink(os.path.join(keeper.dumps_dir, "state.json"))
     keeper.ok("--init", "--force")
+
+
+@pytest.fixture
+def sharing(keeper, make_keeper, make_world):
+    """Returns two worlds with the same [control] dir; the first one has a supervisor."""
+    other = make_keeper(make_world(), {"control": {"dir": keeper.control_dir}}, name="w2", account=False)
+    keeper.server.account("keeper", [keeper.world.schema, other.world.schema])
+    other.init()
+    for each in (keeper, other):
+        each.dump()
+    keeper.start()
+    return keeper, other
+
+
+def test_a_socket_on_which_another_world_listens_is_not_replaced(sharing):
+    """A second world with the same [control] dir does not start while the first one listens there, even if the first one does not
+    answer. It starts as soon as the first one has been killed."""
+    first, second = sharing
+    for still in (contextlib.nullcontext(), first.standing_still()):
+        with still:
+            shown = "world w1" if isinstance(still, contextlib.nullcontext) else "another process"
+            assert second.start(state=None).process.wait(PATIENCE) == REFUSED, second.log()
+            told = f"cannot listen on {control_socket(first)}: {shown} (pid {first.process.pid}) listens there"
+            assert told in second.log() and "give each world its own [control] dir" in second.log(), second.log()
+    assert well(first)["world"] == "w1"
+    first.kill9()
+    second.start()
+    assert well(second)["world"] == "w2"
+
+
+def test_a_command_for_another_world_is_refused(sharing):
+    """A supervisor refuses commands for another world, which reach it if both have the same [control] dir or if a lock file names
+    its socket."""
+    first, second = sharing
+    with open(os.path.join(second.dumps_dir, "lock"), "w") as f:
+        json.dump({"pid": 1, "host": "h", "since": "", "socket": control_socket(first)}, f)
+        f.flush()
+        fcntl.flock(f, fcntl.LOCK_EX)
+        for action in (["--status"], ["--pause"], ["--dump"], ["--restore", "--force"]):
+            done = second.run(*action)
+            assert done.rc == REFUSED and "the supervisor of world w1 listens on the control socket of world w2" in done.err, done
+            assert "give each world its own [control] dir" in done.err, done
+        assert ask(first, {"action": "dump", "world": "w2"})["error"]["class"] == "refused"
+    assert second.run("--status").rc == REFUSED  # without the lock, too
+    second.dump()
+    status = well(first)
+    assert (status["state"], status["generation"]) == ("UP", 1) and len(first.dumps()) == 1 and len(second.dumps()) == 2
+
+
+def test_a_supervisor_of_an_earlier_version_gets_no_name(keeper, tmp):
+    """A supervisor that does not know the key for the world's name gets the command without it, if its status names the world."""
+    path = os.path.join(tmp, "control.sock")
+    for world, expected in (("w1", DONE), ("w2", USAGE)):
+        asked = []
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(path)
+            listener.listen(4)
+            listener.settimeout(PATIENCE)
+            with open(os.path.join(keeper.dumps_dir, "lock"), "w") as f:
+                json.dump({"pid": 1, "host": "h", "since": "", "socket": path}, f)
+            client = keeper.popen("--pause=1h", "--json")
+            for _ in range(3 if world == "w1" else 2):
+                with listener.accept()[0] as c:
+                    asked.append(json.loads(c.recv(4096)))
+                    answer = ({"error": {"class": "usage", "num": 0, "hint": "it may have another version: restart it",
+                                         "text": "the running supervisor does not know 'world' in the request"}}
+                              if "world" in asked[-1] else {"result": {"world": world, "state": "PAUSED"}})
+                    c.send(json.dumps({"done": answer}).encode())
+            done = json.loads(client.communicate(timeout=PATIENCE)[0])
+        assert done["exit"] == expected, done
+        assert asked[:2] == [{"action": "pause", "pause_ms": 3600000, "world": "w1"}, {"action": "status"}]
+        assert asked[2:] == ([{"action": "pause", "pause_ms": 3600000}] if world == "w1" else [])
+        os.unlink(path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: another user answers")

@@ -365,5 +365,5 @@ def test_a_config_that_was_copied_is_seen_before_it_runs(keeper):
     """--check reports a copied config in the same directory."""
     shutil.copy(keeper.config_path, os.path.join(keeper.base, "copy.ini"))
     said = [c["text"] for c in keeper.run("--check", "--json").result["checks"] if c["name"] == "neighbours"]
-    assert len(said) == 3 and all("copy.ini" in t for t in said), said
-    assert any("[dump] dir" in t for t in said) and any("[status] dir" in t for t in said)
+    assert len(said) == 4 and all("copy.ini" in t for t in said), said
+    assert all(any(f"[{section}] dir" in t for t in said) for section in ("dump", "status", "control"))
