@@ -371,14 +371,24 @@ static int src_main_parse(int argc, char **argv, struct options *o, struct err *
 
 /* ---- root ---- */
 
-/* Appends every option that was typed. Values are written as they were parsed, so that times stay
- * the same. The config is left to hint_command(). */
-static void retype_options(const struct options *o, struct buf *b)
+/* Is the option among these, as retype_options() writes them? */
+static bool has_option(const char *options, const char *name)
 {
-    if (o->request.verify)
+    SCOPED(xfree) char *option = xasprintf(" --%s", name);
+    const char *at = strstr(options, option), *end = at ? at + strlen(option) : " ";
+    return at && (*end == '\0' || *end == ' ');
+}
+
+/* Appends every option that was typed and is not in `own`. Values are written as they were parsed,
+ * so that times stay the same. The config is left to hint_command(). */
+static void retype_options(const struct options *o, const char *own, struct buf *b)
+{
+    if (o->request.verify && !has_option(own, "verify"))
         buf_adds(b, " --verify");
     for (size_t i = 0; i < ROWS; i++) {
         const struct option_row *row = &rows[i];
+        if (has_option(own, row->name))
+            continue;
         const void *member = (const char *)o + row->offset;
         bool flag = row->kind == OPT_FLAG;
         bool text = row->kind == OPT_TEXT || row->kind == OPT_TABLE || row->kind == OPT_TIME ||
@@ -404,7 +414,7 @@ static void main_retype(const struct options *o, struct buf *b)
     }
     if (r->pause_ms && !r->until)
         buf_printf(b, "=%lldms", (long long)r->pause_ms);
-    retype_options(o, b);
+    retype_options(o, "", b);
 }
 
 /* Returns the end of a word as buf_shell() writes it: quoted text may hold blanks, and what follows
@@ -418,19 +428,39 @@ static const char *main_end_of_word(const char *p)
     return p;
 }
 
-/* Adds the options that were typed to a command in the hint that repeats the typed action, such as
- * a restore of another dump. A command that has options of its own is complete. */
+/* Returns the end of the options at the beginning of a text, each with its value. */
+static const char *end_of_options(const char *p)
+{
+    while (text_starts(p, " --")) {
+        const char *name = p + strlen(" --");
+        p = main_end_of_word(name);
+        for (size_t i = 0; i < ROWS; i++)
+            if (rows[i].argument == required_argument && *p == ' ' &&
+                strlen(rows[i].name) == (size_t)(p - name) && text_starts(name, rows[i].name)) {
+                p = main_end_of_word(p + 1);
+                break;
+            }
+    }
+    return p;
+}
+
+/* Adds the typed options that it lacks to a command in the hint that repeats the typed action, such
+ * as a restore of another dump. A command with --into or --dry-run of its own is complete: it is
+ * another one than was typed, and leaves the world as it is. */
 static void keep_options(const struct options *o, struct err *e)
 {
     static const char program[] = "worldkeeper ";
     SCOPED(buf_free) struct buf again = {0}, typed = {0};
     buf_printf(&again, "%s--%s", program, action_name(o->request.action));
     const char *at = strstr(e->hint, again.p), *end = at ? at + again.len : NULL;
-    if (!at || !strchr("=;:", *end)) /* strchr() also finds the end of the hint */
+    /* strchr() also finds the end of the hint */
+    if (!at || !(strchr("=;:", *end) || text_starts(end, " --")))
         return;
-    end = main_end_of_word(end);
-    retype_options(o, &typed);
-    if (text_starts(end, " --") || !typed.len)
+    const char *options = main_end_of_word(end);
+    end = end_of_options(options);
+    SCOPED(xfree) char *own = xstrndup(options, (size_t)(end - options));
+    retype_options(o, own, &typed);
+    if (has_option(own, "into") || has_option(own, "dry-run") || !typed.len)
         return;
     SCOPED(buf_free) struct buf hint = {0};
     buf_add(&hint, e->hint, (size_t)(at - e->hint));

@@ -294,7 +294,7 @@ def test_a_pin_of_a_round_outlasts_one_of_a_shrink(doomed):
 @pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test")
 def test_the_store_of_a_round_without_a_dump(make_followed, store):
     """If the machine is lost before the new round's first dump was stored, a bare machine does not restore the old round
-    unless it is named, and its next dump belongs to the new round."""
+    unless it is named, and its next dump belongs to the new round. The command that names it keeps what was typed."""
     store.settings["offsite"]["identity_file"] = store.key
     keeper = make_followed(settings=store.settings)
     dump_and_follow(keeper)
@@ -306,9 +306,12 @@ def test_the_store_of_a_round_without_a_dump(make_followed, store):
         os.unlink(name)
     last = max(os.path.basename(n)[:-5] for n in glob.glob(os.path.join(store.path, "w1/dumps/*.json")))
     assert all(d["earlier_round"] for d in keeper.ok("--list", "--from", "offsite", "--json")["dumps"])
-    done = keeper.run("--restore", "--from", "offsite", "--json")
-    assert done.rc == NOTHING and f"--restore={last} --from offsite" in done.json["error"]["hint"], done
+    for typed in ([], ["--into", "it's", "--with-code"], ["--table", "player", "--force"]):
+        done = keeper.run("--restore", "--from", "offsite", "--json", *typed)
+        assert done.rc == NOTHING, done
+        said = shlex.split(done.json["error"]["hint"].split("worldkeeper ", 1)[1])
+        assert said[2:5] == [f"--restore={last}", "--from", "offsite"] and sorted(said[5:]) == sorted(["--json", *typed]), done
     done = keeper.run("--drill", "--from", "offsite")
-    assert done.rc == NOTHING, done
+    assert done.rc == NOTHING and done.err.endswith(f"--drill={last} --from offsite\n"), done
     keeper.ok("--restore=" + old, "--from", "offsite")
     assert keeper.dump()["round"] == 2
