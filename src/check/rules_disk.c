@@ -107,6 +107,18 @@ static void judge_secret(struct check *c, const char *key, const char *path, boo
     CHECK_RULES(c, secret);
 }
 
+/* Checks a file of several keys, which its user parses. */
+static void check_keys(struct check *c, const char *key, const char *path)
+{
+    SCOPED(buf_free) struct buf all = {0};
+    struct err e = {0};
+    if (!path)
+        return;
+    if (file_read_secret_lines(path, CHECK_KEYS_MAX, &all, &e) < 0)
+        err_step(&e, "%s", key);
+    judge_secret(c, key, path, false, &e);
+}
+
 /* Returns true if the file exists but cannot be used. */
 static bool check_secret(struct check *c, const char *key, const char *path, bool hmac,
                          struct buf *out)
@@ -156,6 +168,7 @@ int check_secrets(struct check *c, struct buf *password)
             check_secret(c, key, paths[i], false, &other);
         }
     }
+    check_keys(c, "[offsite] identity_file", cfg->offsite.identity_file);
     if (c->keys_bad)
         judge_secret(c, "", NULL, false, &keys);
     return rc;

@@ -6,6 +6,7 @@
 
 /* rules_disk.c: files, directories, and access of other users */
 void check_config(struct check *c);
+#define CHECK_KEYS_MAX 65536u /* bytes of a file of several keys */
 /* `password` receives the server's password. Returns -1 if it cannot be read. */
 int check_secrets(struct check *c, struct buf *password);
 void check_dump_dir(struct check *c); /* opens it, with state and catalog */

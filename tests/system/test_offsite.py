@@ -284,6 +284,30 @@ def test_what_a_full_disk_did_not_take_is_remembered_later(make_world, make_keep
     keeper.wait(remembered, "the dump in offsite.json")
 
 
+@pytest.mark.parametrize("how", ["missing", "mode", "rubbish", "other", "right"])
+def test_an_identity_that_reads_no_copy_is_found(keeper, store, tmp, how):
+    """--check loads the identity file as a restore does, and compares it with the recipients of the copies."""
+    key = os.path.join(tmp, "identity2")
+    if how == "other":
+        subprocess.run(["age-keygen", "-o", key], check=True, capture_output=True)
+    elif how == "rubbish":
+        with open(key, "w") as f:
+            f.write("# no key\nAGE\n")
+        os.chmod(key, 0o600)
+    elif how != "missing":
+        shutil.copy(store.key, key)
+        os.chmod(key, 0o644 if how == "mode" else 0o600)
+    keeper.configure({"offsite": {**store.settings["offsite"], "identity_file": key}})
+    done = keeper.run("--check", "--json")
+    bad = [c["text"] for c in done.result["checks"] if c["level"] == "fail"]
+    if how == "right":
+        assert not bad and keeper.run("--list", "--from", "offsite").rc == DONE, done
+        return
+    expected = {"missing": "No such file", "mode": "0644", "rubbish": "line 2", "other": "none of its keys belongs"}
+    assert len(bad) == 1 and "[offsite] identity_file" in bad[0] and expected[how] in bad[0], done
+    assert how == "other" or keeper.run("--list", "--from", "offsite").rc != DONE
+
+
 def test_identity_is_not_needed_to_store(make_followed, store):
     """Without an identity file dumps are stored and verified, and a drill from encrypted copies is refused. A store other than
     that of the config is refused as well."""
