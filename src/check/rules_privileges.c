@@ -483,7 +483,7 @@ static bool is_useful(struct check *c, const struct grant *g, const char *word)
         grant_matches(&c->grants, g, c->cfg->progress.schema))
         return true;
     if (g->on == GRANT_ROUTINE) /* the server grants these to a routine's creator */
-        return g->schema && strcmp(g->schema, c->cfg->schema) == 0 &&
+        return g->schema && grants_same_name(&c->grants, g->schema, c->cfg->schema) &&
                (strcmp(word, "ALTER ROUTINE") == 0 || strcmp(word, "EXECUTE") == 0);
     if (grant_is_wide(&c->grants, g))
         return false;
@@ -534,7 +534,7 @@ static bool reaches_functions(const struct check *c, const struct grant *g)
 {
     return g->on == GRANT_GLOBAL ||
            (g->on == GRANT_SCHEMA && grant_matches(&c->grants, g, c->cfg->schema)) ||
-           (g->on == GRANT_ROUTINE && strcmp(g->schema, c->cfg->schema) == 0 &&
+           (g->on == GRANT_ROUTINE && grants_same_name(&c->grants, g->schema, c->cfg->schema) &&
             !text_starts(g->routine, "PROCEDURE"));
 }
 
@@ -597,7 +597,7 @@ static bool rules_privileges_is_kept(const struct check *c, size_t i)
 /* Is the schema's own row enough once superfluous privileges are revoked? */
 static bool row_suffices(const struct check *c, const char *schema)
 {
-    struct grants rest = {.literal = c->grants.literal};
+    struct grants rest = {.literal = c->grants.literal, .any_case = c->grants.any_case};
     rest.list = xcalloc(c->grants.count, sizeof *rest.list);
     for (size_t i = 0; i < c->grants.count; i++) {
         const struct grant *g = &c->grants.list[i];

@@ -44,6 +44,7 @@ static void begin_grants(struct db *db, struct grants *out, unsigned *unknown)
     *out = (struct grants){0};
     *unknown = 0;
     out->literal = !db_is_mariadb(db) && db_variable_number(db, "partial_revokes") == 1;
+    out->any_case = db_variable_number(db, "lower_case_table_names") > 0;
 }
 
 /* Takes the rows of a SHOW GRANTS. */

@@ -179,9 +179,19 @@ void grants_free(struct grants *g)
     *g = (struct grants){0};
 }
 
+bool grants_same_name(const struct grants *g, const char *a, const char *b)
+{
+    return (g->any_case ? strcasecmp(a, b) : strcmp(a, b)) == 0;
+}
+
+static int grants_fold(const struct grants *g, char c)
+{
+    return g->any_case ? tolower((unsigned char)c) : (unsigned char)c;
+}
+
 /* Compares by LIKE with \ as the escape character, as the server compares schema names. Only the
  * newest % needs to be retried, because it can match anything that an earlier one could. */
-static bool grants_like(const char *s, const char *p)
+static bool grants_like(const struct grants *g, const char *s, const char *p)
 {
     /* position after the newest %, and where the rest was last tried */
     const char *after = NULL, *from = NULL;
@@ -190,7 +200,7 @@ static bool grants_like(const char *s, const char *p)
         if (*p == '%') {
             after = ++p;
             from = s;
-        } else if (*p == '_' || (*p && *s == *next)) {
+        } else if (*p == '_' || (*p && grants_fold(g, *s) == grants_fold(g, *next))) {
             p = next + 1;
             s++;
         } else if (after) {
@@ -209,8 +219,8 @@ bool grant_matches(const struct grants *g, const struct grant *row, const char *
         return row->on == GRANT_GLOBAL;
     /* only grants on schemas are patterns */
     if (g->literal || row->on == GRANT_TABLE || row->revoke)
-        return strcmp(row->schema, schema) == 0;
-    return grants_like(schema, row->schema);
+        return grants_same_name(g, row->schema, schema);
+    return grants_like(g, schema, row->schema);
 }
 
 /* Returns the position of the first unescaped one of these wildcards, or SIZE_MAX if there is
@@ -263,7 +273,7 @@ static bool grants_revoked(const struct grants *g, const char *schema, const cha
 {
     for (size_t i = 0; schema && i < g->count; i++)
         if (g->list[i].revoke && g->list[i].on == GRANT_SCHEMA &&
-            strcmp(g->list[i].schema, schema) == 0 && grant_has(&g->list[i], privilege))
+            grants_same_name(g, g->list[i].schema, schema) && grant_has(&g->list[i], privilege))
             return true;
     return false;
 }
@@ -290,7 +300,7 @@ bool grants_have_table(const struct grants *g, const char *schema, const char *t
     for (size_t i = 0; i < g->count; i++) {
         const struct grant *row = &g->list[i];
         if (row->on == GRANT_TABLE && !row->revoke && row->schema &&
-            strcmp(row->schema, schema) == 0 && strcmp(row->object, table) == 0 &&
+            grants_same_name(g, row->schema, schema) && grants_same_name(g, row->object, table) &&
             grant_has(row, privilege))
             return true;
     }

@@ -30,7 +30,8 @@ struct grant {
 struct grants {
     struct grant *list;
     size_t count;
-    bool literal; /* MySQL with partial_revokes: no wildcards in schema names */
+    bool literal;  /* MySQL with partial_revokes: no wildcards in schema names */
+    bool any_case; /* lower_case_table_names: A to Z and a to z are equal in names */
 };
 
 /* Adds one line of SHOW GRANTS. Lines that grant nothing (SET DEFAULT ROLE) are skipped. Returns -1
@@ -45,6 +46,8 @@ bool grants_have_table(const struct grants *g, const char *schema, const char *t
                        const char *privilege);
 /* Returns the row of `grantee` that counts for the schema, or NULL. */
 const struct grant *grants_row(const struct grants *g, const char *schema, const char *grantee);
+/* Returns true if the names of two schemas or tables are equal, as the server compares them. */
+bool grants_same_name(const struct grants *g, const char *a, const char *b);
 /* Returns true if the row's schema pattern matches. */
 bool grant_matches(const struct grants *g, const struct grant *row, const char *schema);
 /* Returns true if its pattern matches more than one name (an unescaped %). */

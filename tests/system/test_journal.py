@@ -711,11 +711,14 @@ def test_a_question_that_is_not_answered_is_asked_again(make_world, make_keeper,
 
 
 def test_lower_case_names(make_world, make_keeper, make_server):
-    """The journal works with lower_case_table_names=1 and a schema that the config writes in capitals."""
+    """The journal works with lower_case_table_names=1 and a schema that the config writes in capitals. --check finds the
+    privileges."""
     server = make_server(*LOG, "--lower-case-table-names=1")
     world = make_world("small", server)
     keeper = make_keeper(world, {"world": {"schema": world.schema.upper()}}).init()
     keeper.dump()
+    checked = keeper.run("--check", "--json")
+    assert checked.rc == DONE and not [c for c in checked.result["checks"] if c["level"] == "fail"], checked
     world.mark(5)
     before = world.snapshot()
     crash_unwatched(keeper)

@@ -128,6 +128,20 @@ static void test_partial_revokes(void **state)
     grants_free(&g);
 }
 
+/* A server with lower_case_table_names compares names without case. */
+static void test_any_case(void **state)
+{
+    (void)state;
+    struct grants g = READ("GRANT SELECT ON `my\\_w%`.*" ME, "GRANT INSERT ON `game`.`t`" ME);
+    assert_false(grants_have(&g, "MY_WORLD", "SELECT"));
+    assert_false(grants_have_table(&g, "GAME", "T", "INSERT"));
+    g.any_case = true;
+    assert_true(grants_have(&g, "MY_WORLD", "SELECT"));
+    assert_false(grants_have(&g, "MYXWORLD", "SELECT"));
+    assert_true(grants_have_table(&g, "GAME", "T", "INSERT"));
+    grants_free(&g);
+}
+
 static void test_limits(void **state)
 {
     (void)state;
@@ -266,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_roles),
         cmocka_unit_test(test_tables_columns_routines),
         cmocka_unit_test(test_partial_revokes),
+        cmocka_unit_test(test_any_case),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_pattern),
         cmocka_unit_test(test_rubbish),
