@@ -289,6 +289,11 @@ void check_free(struct check *c)
     json_decref(c->list);
     db_close(c->db);
     grants_free(&c->grants);
+    for (size_t i = 0; i < c->role_count; i++) {
+        free(c->roles[i].name);
+        grants_free(&c->roles[i].grants);
+    }
+    free(c->roles);
     db_tables_free(&c->tables);
     db_triggers_free(&c->triggers);
     for (size_t i = 0; i < c->world_count; i++)

@@ -77,6 +77,13 @@ struct check {
     struct db_account account;
     struct grants grants;
     bool grants_known;
+    /* MySQL shows privileges of active roles as the account's own. These are the account's alone
+     * (the first, without a name), and with those of one role each. None: no role is active. */
+    struct check_role {
+        char *name;
+        struct grants grants;
+    } * roles;
+    size_t role_count;
     struct check_world *worlds; /* the checked world is the first */
     size_t world_count;
     struct db_tables tables; /* of all engines, without the sentinel, the lease and shadow tables */

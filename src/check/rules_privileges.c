@@ -498,6 +498,45 @@ static bool is_useful(struct check *c, const struct grant *g, const char *word)
     return false;
 }
 
+/* Returns the role that was granted to our account itself and by which it has this one. */
+static const char *direct_role(struct check *c, const char *role)
+{
+    const char *by = role;
+    for (size_t steps = 0; by && steps <= c->grants.count; steps++) {
+        role = by;
+        by = NULL;
+        for (size_t i = 0; i < c->grants.count; i++) {
+            const struct grant *g = &c->grants.list[i];
+            if (g->on != GRANT_ROLE || strcmp(g->schema, role) != 0)
+                continue;
+            if (strcmp(g->grantee, check_text(c, "account")) == 0)
+                return role;
+            by = g->grantee; /* a role that has the role */
+        }
+    }
+    return role;
+}
+
+/* Returns the role by which our account has the privilege (NULL: GRANT OPTION), or NULL if it is
+ * the account's own. */
+static const char *role_of(struct check *c, const struct grant *g, const char *word)
+{
+    if (c->mariadb)
+        return strcmp(g->grantee, check_text(c, "account")) == 0 ? NULL
+                                                                 : direct_role(c, g->grantee);
+    for (size_t i = 0; i < c->role_count; i++)
+        if (grants_have_row(&c->roles[i].grants, g, word))
+            return c->roles[i].name;
+    return NULL;
+}
+
+/* Can the privileges of the row be revoked from our account, by themselves or with a role? */
+static bool is_weighed(const struct grant *g)
+{
+    return g->on != GRANT_PROXY && g->on != GRANT_ROLE && !g->revoke &&
+           strcmp(g->grantee, "PUBLIC") != 0;
+}
+
 /* Superfluous privileges, as text and as REVOKE statements. Those of GRANT OPTION come last:
  * without GRANT OPTION, MySQL silently stops revoking dynamic privileges. */
 struct excess {
@@ -551,14 +590,84 @@ static void add_found(struct excess *x, const struct grant *g, const char *word)
     add_object(&x->text, g);
 }
 
-/* Adds the superfluous privileges of one grant row. */
+/* Returns whether our account has the privilege by this role; NULL: whether it is its own. */
+static bool is_by(struct check *c, const struct grant *g, const char *word, const char *role)
+{
+    const char *by = role_of(c, g, word);
+    return by && role ? strcmp(by, role) == 0 : by == role;
+}
+
+/* Sorts the privileges of one grant row that our account has by this role; NULL: its own. Of those
+ * that let functions run, only a role's are superfluous here: the account's own have a finding of
+ * their own. */
+static void sort_privileges(struct check *c, const struct grant *g, const char *role,
+                            struct buf *useful, struct buf *rest)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        const char *word = g->privileges[i];
+        bool runs = runs_functions(c, g, word);
+        if (is_by(c, g, word, role) && (role || !runs))
+            rules_privileges_add_word(!runs && is_useful(c, g, word) ? useful : rest, word);
+    }
+}
+
+/* Does the row apply to this world's schema alone? */
+static bool is_here(const struct check *c, const struct grant *g)
+{
+    return g->on == GRANT_SCHEMA && !g->option && !grant_is_wide(&c->grants, g) &&
+           grant_matches(&c->grants, g, c->cfg->schema);
+}
+
+/* Adds what our account has too much by a role. The role is revoked from this account only, because
+ * others may need it. What is useful of it is then granted to the account itself. */
+static void weigh_role(struct check *c, const char *role, struct excess *wide, struct excess *here)
+{
+    SCOPED(buf_free) struct buf text = {0}, again = {0};
+    struct excess *x = here;
+    for (size_t i = 0; i < c->grants.count; i++) {
+        const struct grant *g = &c->grants.list[i];
+        SCOPED(buf_free) struct buf list = {0}, kept = {0}, object = {0};
+        if (!is_weighed(g))
+            continue;
+        sort_privileges(c, g, role, &kept, &list);
+        if (g->option && is_by(c, g, NULL, role))
+            rules_privileges_add_word(&list, "GRANT OPTION");
+        add_object(&object, g);
+        if (list.len) {
+            buf_printf(&text, "%s%s%s (role %s)", text.len ? "; " : "", list.p, object.p, role);
+            x = is_here(c, g) ? x : wide;
+        }
+        if (kept.len)
+            buf_printf(&again, "GRANT %s%s TO %s; ", kept.p, object.p, check_text(c, "account"));
+    }
+    if (!text.len)
+        return;
+    buf_printf(&x->text, "%s%s", x->text.len ? "; " : "", text.p);
+    buf_printf(&x->sql, "REVOKE %s FROM %s; ", role, check_text(c, "account"));
+    buf_adds(&x->last, rules_privileges_text_of(&again));
+}
+
+static void weigh_roles(struct check *c, struct excess *wide, struct excess *here)
+{
+    SCOPED(names_free) struct names seen = {0};
+    for (size_t i = 0; i < c->grants.count; i++) {
+        const struct grant *g = &c->grants.list[i];
+        for (size_t k = 0; k < g->count && is_weighed(g); k++) {
+            const char *role = role_of(c, g, g->privileges[k]);
+            if (!role || names_has(&seen, role))
+                continue;
+            names_add(&seen, role);
+            weigh_role(c, role, wide, here);
+        }
+    }
+}
+
+/* Adds the superfluous privileges of one grant row that are the account's own. */
 static void rules_privileges_weigh(struct check *c, const struct grant *g, struct excess *x)
 {
     SCOPED(buf_free) struct buf list = {0}, kept = {0}, object = {0};
-    for (size_t i = 0; i < g->count; i++)
-        if (!runs_functions(c, g, g->privileges[i]))
-            rules_privileges_add_word(is_useful(c, g, g->privileges[i]) ? &kept : &list,
-                                      g->privileges[i]);
+    bool option = g->option && is_by(c, g, NULL, NULL);
+    sort_privileges(c, g, NULL, &kept, &list);
     add_object(&object, g);
     if (list.len) {
         buf_printf(&x->text, "%s%s%s", x->text.len ? "; " : "", list.p, object.p);
@@ -567,11 +676,11 @@ static void rules_privileges_weigh(struct check *c, const struct grant *g, struc
     /* MySQL's dynamic privileges, with a _ in the name, each have a grant option of their own,
      * which can be revoked only with the privilege. */
     bool dynamic = g->on == GRANT_GLOBAL && g->count && strchr(g->privileges[0], '_');
-    if (g->option)
+    if (option)
         buf_printf(&x->text, "%sGRANT OPTION%s", x->text.len ? "; " : "", object.p);
-    if (g->option && !dynamic) {
+    if (option && !dynamic) {
         buf_printf(&x->last, "REVOKE GRANT OPTION%s FROM %s; ", object.p, g->grantee);
-    } else if (g->option && kept.len) {
+    } else if (option && kept.len) {
         buf_printf(&x->sql, "REVOKE %s%s FROM %s; ", kept.p, object.p, g->grantee);
         buf_printf(&x->last, "GRANT %s%s TO %s; ", kept.p, object.p, g->grantee);
     }
@@ -685,6 +794,8 @@ static void find_danger(struct check *c, const struct grant *g, struct excess *r
             add_found(root, g, word);
         if (runs_functions(c, g, word)) {
             add_found(run, g, word);
+            if (role_of(c, g, word)) /* the check of superfluous privileges revokes the role */
+                continue;
             buf_adds(&run->sql, "REVOKE EXECUTE");
             add_object(&run->sql, g);
             buf_printf(&run->sql, " FROM %s; ", g->grantee);
@@ -704,14 +815,12 @@ static void excess_facts(struct check *c)
         const struct grant *g = &c->grants.list[i];
         all |= g->on == GRANT_GLOBAL && is_all(g);
         limited |= g->limited;
-        if (g->on == GRANT_PROXY || g->on == GRANT_ROLE || g->revoke ||
-            strcmp(g->grantee, "PUBLIC") == 0)
+        if (!is_weighed(g))
             continue;
-        bool ours = g->on == GRANT_SCHEMA && !g->option && !grant_is_wide(&c->grants, g) &&
-                    grant_matches(&c->grants, g, c->cfg->schema);
-        rules_privileges_weigh(c, g, ours ? &here : &wide);
+        rules_privileges_weigh(c, g, is_here(c, g) ? &here : &wide);
         find_danger(c, g, &root, &run);
     }
+    weigh_roles(c, &wide, &here);
     check_word(c, "like_root", "%s", rules_privileges_text_of(&root.text));
     check_word(c, "may_execute", "%s", rules_privileges_text_of(&run.text));
     check_word(c, "revoke_execute", "%.*s", (int)(run.sql.len ? run.sql.len - 1 : 0),
@@ -819,6 +928,33 @@ static const struct check_rule schema[] = {
      "[world] schema; if it is listed, see the finding \"rights\""},
 };
 
+/* The roles that are active and were granted to the account itself. */
+static const char active_roles[] =
+    "SELECT CONCAT('`', REPLACE(ROLE_NAME,'`','``'), '`@`', REPLACE(ROLE_HOST,'`','``'), '`') FROM "
+    "information_schema.APPLICABLE_ROLES WHERE GRANTEE=USER AND GRANTEE_HOST=HOST AND "
+    "(ROLE_NAME, ROLE_HOST) IN (SELECT ROLE_NAME, ROLE_HOST FROM "
+    "information_schema.ENABLED_ROLES)";
+
+/* Reads which of MySQL's privileges come by which role. */
+static void load_roles(struct check *c)
+{
+    SCOPED(names_free) struct names active = {0};
+    struct grants own;
+    unsigned unknown;
+    if (c->mariadb || db_names_select(c->db, active_roles, DB_ARGS(NULL), &active, NULL) < 0 ||
+        !active.count || db_grants_of(c->db, c->account.name, &own, &unknown, NULL) < 0)
+        return;
+    c->roles = xcalloc(active.count + 1, sizeof *c->roles);
+    c->roles[c->role_count++].grants = own;
+    for (size_t i = 0; i < active.count; i++) {
+        struct check_role *r = &c->roles[c->role_count];
+        if (db_grants_using(c->db, active.list[i], &r->grants, &unknown, NULL) < 0)
+            continue;
+        r->name = xstrdup(active.list[i]);
+        c->role_count++;
+    }
+}
+
 /* Checks the privileges. If the grants cannot be read, missing privileges are unknown, so none are
  * reported. */
 void check_privileges(struct check *c)
@@ -851,6 +987,7 @@ void check_privileges(struct check *c)
     CHECK_RULES(c, extras);
     blocker_facts(c);
     CHECK_RULES(c, blockers);
+    load_roles(c);
     excess_facts(c);
     CHECK_RULES(c, excesses);
     check_roles(c);

@@ -60,17 +60,25 @@ static int read_grants(struct db_rows *r, struct grants *out, unsigned *unknown,
     return got;
 }
 
-int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *e)
+int db_grants_using(struct db *db, const char *roles, struct grants *out, unsigned *unknown,
+                    struct err *e)
 {
     begin_grants(db, out, unknown);
+    return read_grants(
+        db_select_with(db, "T*", "SHOW GRANTS FOR CURRENT_USER() USING $", DB_ARGS(roles), e), out,
+        unknown, e);
+}
+
+int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *e)
+{
     /* MariaDB includes the privileges of active roles; in MySQL the roles must be named. */
     SCOPED(xfree) char *roles =
         db_is_mariadb(db) ? NULL : db_one(db, "SELECT CURRENT_ROLE()", NULL);
     bool none = !roles || !roles[0] || strcmp(roles, "NONE") == 0;
-    struct db_rows *r = none ? db_select(db, "T*", "SHOW GRANTS", e)
-                             : db_select_with(db, "T*", "SHOW GRANTS FOR CURRENT_USER() USING $",
-                                              DB_ARGS(roles), e);
-    return read_grants(r, out, unknown, e);
+    if (!none)
+        return db_grants_using(db, roles, out, unknown, e);
+    begin_grants(db, out, unknown);
+    return read_grants(db_select(db, "T*", "SHOW GRANTS", e), out, unknown, e);
 }
 
 /* SHOW GRANTS of an account that does not exist fails with one of these. */

@@ -15,6 +15,10 @@ int db_account(struct db *db, struct db_account *out, struct err *e);
 /* Reads the account's privileges, including those of its active roles. *unknown counts lines that
  * were not understood. */
 int db_grants(struct db *db, struct grants *out, unsigned *unknown, struct err *e);
+/* Like db_grants(), for MySQL: with the privileges of these roles ("`role`@`host`, …") instead of
+ * the active ones. */
+int db_grants_using(struct db *db, const char *roles, struct grants *out, unsigned *unknown,
+                    struct err *e);
 /* Reads the privileges of another account, user@host, without its roles; for administrators. An
  * account that does not exist has none. */
 int db_grants_of(struct db *db, const char *account, struct grants *out, unsigned *unknown,

@@ -267,6 +267,23 @@ static bool grant_has(const struct grant *g, const char *privilege)
     return false;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool grants_have_row(const struct grants *g, const struct grant *row, const char *privilege)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        const struct grant *other = &g->list[i];
+        if (other->on == row->on && !other->revoke && same_text(other->schema, row->schema) &&
+            same_text(other->object, row->object) && same_text(other->routine, row->routine) &&
+            (privilege ? grant_has(other, privilege) : other->option))
+            return true;
+    }
+    return false;
+}
+
 /* Returns true if MySQL's partial revokes remove the privilege on this schema from a grant on
  * *.*. */
 static bool grants_revoked(const struct grants *g, const char *schema, const char *privilege)

@@ -50,6 +50,9 @@ const struct grant *grants_row(const struct grants *g, const char *schema, const
 bool grants_same_name(const struct grants *g, const char *a, const char *b);
 /* Returns true if the row's schema pattern matches. */
 bool grant_matches(const struct grants *g, const struct grant *row, const char *schema);
+/* Returns true if a row for the same object as this one grants the privilege; NULL: GRANT
+ * OPTION. */
+bool grants_have_row(const struct grants *g, const struct grant *row, const char *privilege);
 /* Returns true if its pattern matches more than one name (an unescaped %). */
 bool grant_is_wide(const struct grants *g, const struct grant *row);
 /* Appends a pattern that matches only this schema. */

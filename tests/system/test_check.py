@@ -433,6 +433,33 @@ def test_privileges_by_a_role(make_keeper, world):
     server.sql("DROP ROLE wk_rows, `wk odd`", f"DROP USER {account}")
 
 
+def test_a_role_by_which_an_account_may_too_much(make_keeper, world):
+    """Superfluous privileges that come by a role are taken away by revoking the role from our account, which gets what is useful
+    of it. Another account with the role keeps it."""
+    server, schema = world.server, world.schema.replace("_", "\\_")
+    keeper = make_keeper(world, account=False)
+    default = "TO" if MYSQL else "FOR"
+    account = a_way_in(server, "DROP ROLE IF EXISTS wk_ops", "CREATE ROLE wk_ops", "CREATE USER wk_other@localhost",
+                       f"GRANT {RIGHTS} ON `{schema}`.* TO wk_ops", f"GRANT EVENT ON `{schema}`.* TO wk_ops",
+                       "GRANT SHUTDOWN, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO wk_ops",
+                       f"GRANT SELECT, EVENT ON `{schema}`.* TO {USER}@localhost")
+    try:
+        for who in account, "wk_other@localhost":
+            server.sql(f"GRANT wk_ops TO {who}", f"SET DEFAULT ROLE wk_ops {default} {who}")
+        keeper.init()
+        bad, _ = found(keeper, "rights")
+        assert any("SHUTDOWN ON *.* (role `wk_ops`" in c["text"] for c in bad), bad
+        typed(server, bad)
+        bad, _ = found(keeper, "rights")
+        assert not [c for c in bad if c["level"] == "fail" or "REVOKE" in c["hint"]], bad
+        assert "GRANT `wk_ops`" not in str(server.sql(f"SHOW GRANTS FOR {account}"))
+        assert "wk_ops" in str(server.sql("SHOW GRANTS FOR wk_other@localhost"))
+        assert "SHUTDOWN" in str(server.sql("SHOW GRANTS FOR wk_ops"))
+        keeper.dump()
+    finally:
+        server.sql("DROP ROLE wk_ops", "DROP USER wk_other@localhost", f"DROP USER {account}")
+
+
 @pytest.mark.only("mysql", why="only MySQL takes back parts of a right")
 def test_a_right_that_is_taken_back_for_the_world(make_server, make_world, make_keeper):
     """With partial_revokes, a privilege that was revoked for the world's schema only is reported as missing, and running the hint
