@@ -100,8 +100,9 @@ static void reload_restart(struct world *w, bool only_dirs)
 static bool same_identity(const struct config *a, const struct config *b)
 {
     return strcmp(a->name, b->name) == 0 && strcmp(a->schema, b->schema) == 0 &&
-           strcmp(a->dump_dir, b->dump_dir) == 0 && strcmp(a->sentinel, b->sentinel) == 0 &&
-           a->standby.given == b->standby.given && a->standby.lease == b->standby.lease;
+           a->retired == b->retired && strcmp(a->dump_dir, b->dump_dir) == 0 &&
+           strcmp(a->sentinel, b->sentinel) == 0 && a->standby.given == b->standby.given &&
+           a->standby.lease == b->standby.lease;
 }
 
 /* Takes the claims of the new config. If another world holds one of them, the old claims are taken
@@ -166,8 +167,7 @@ void reload_config(struct world *w)
     if (rc == 0)
         config_keep_slots(w->cfg, fresh);
     if (rc == 0 && !same_identity(w->cfg, fresh)) {
-        rc = err_set(&e, ERR_CONFIG, 0,
-                     "world name, schema, dump dir, sentinel or [standby] changed");
+        rc = err_set(&e, ERR_CONFIG, 0, "[world], [dump] dir, [probe] table or [standby] changed");
         err_hint(&e, "these need a restart of the supervisor");
     }
     holdings.reload_due = rc == 0 && jobs_running();

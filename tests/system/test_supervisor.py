@@ -327,3 +327,17 @@ def test_a_terminal_that_closes_ends_no_worker(keeper):
     keeper.wait_log("reloaded")
     keeper.dump()
     assert "died" not in keeper.log(), keeper.log()
+
+
+def test_a_reload_does_not_retire_the_world(keeper):
+    """A reload that retires the world is refused, as the manual says of [world], and the world is kept."""
+    keeper.dump()
+    keeper.start()
+    keeper.configure({"world": {"retired": "yes"}})
+    keeper.process.send_signal(signal.SIGHUP)
+    keeper.wait_log("reload refused")
+    assert "[world]" in keeper.log() and "reloaded" not in keeper.log(), keeper.log()
+    keeper.configure({"world": {"retired": None}})
+    keeper.process.send_signal(signal.SIGHUP)
+    keeper.wait_log("reloaded")
+    keeper.dump()
