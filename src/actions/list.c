@@ -2,6 +2,7 @@
 #include "actions/list.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "actions/from.h"
@@ -14,6 +15,19 @@
 #define WAIT_MS 2000
 #define GAPS_MAX 32
 
+/* Sets to null what only the manifest tells, for a manifest that could not be read: it has no world
+ * then. The name contains the two numbers. */
+static void forget_unread(json_t *o, const struct manifest *m)
+{
+    void *it = m->world[0] ? NULL : json_object_iter(o);
+    for (; it; it = json_object_iter_next(o, it)) {
+        const char *key = json_object_iter_key(it);
+        if (strcmp(key, "name") != 0 && strcmp(key, "generation") != 0 &&
+            strcmp(key, "sequence") != 0)
+            json_object_iter_set_new(o, it, json_null());
+    }
+}
+
 /* Returns the summary of each manifest with later findings. Verification results and damage are
  * stored beside a dump rather than in it. */
 static json_t *catalog_json(const struct catalog *c, const char *sentinel)
@@ -22,6 +36,7 @@ static json_t *catalog_json(const struct catalog *c, const char *sentinel)
     for (size_t i = 0; i < c->count; i++) {
         const struct catalog_entry *x = &c->list[i];
         json_t *o = manifest_summary(&x->m, sentinel);
+        forget_unread(o, &x->m);
         const char *by;
         char at[TEXT_SHORT];
         wall_t proven = catalog_proven(x, &by);

@@ -187,12 +187,11 @@ static bool add_field(struct buf *b, const json_t *o, const char *key, char form
         buf_printf(b, "%" PRId64, count);
         break;
     case 'b':
-        buf_adds(b, text_size((uint64_t)count, t));
+        buf_adds(b, there ? text_size((uint64_t)count, t) : "?");
         break;
     case 's':
         there = json_is_number(value);
-        buf_adds(b,
-                 there ? text_elapsed(draw_ms(json_number_value(value)), t) : text_duration(0, t));
+        buf_adds(b, there ? text_elapsed(draw_ms(json_number_value(value)), t) : "?");
         break;
     case 'a':
         buf_adds(b, draw_age(count, t));

@@ -54,6 +54,7 @@ const char *draw_age(int64_t seconds, char out[TEXT_SHORT]);
  *   {key:+}  the "s" of a plural        {key:b}  bytes as "1.2 MiB"
  *   {key:s}  seconds as "3m 05s"        {key:t}  a time as "2026-01-31T23:59:59Z"
  *   {key:a}  age in seconds             {key:u}  age of a moment in seconds since 1970
+ * An unknown size, duration, time or age of a moment is shown as "?".
  *   [...]    left out if a field in it is missing, or of another type */
 const char *draw_fill(struct buf *b, const json_t *o, const char *as);
 /* Prints the same as a line. */

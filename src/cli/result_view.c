@@ -60,7 +60,7 @@ static void show_dump(const json_t *o)
 
 #define DUMP_COLUMNS                                                                               \
     {"NAME", "{name}", NULL, false}, {"AGE", "{at_unix:u}", NULL, true},                           \
-        {"ROWS", "{rows:n}", NULL, true}, {"SIZE", "{file_size:b}", NULL, true},                   \
+        {"ROWS", "{rows:?}", NULL, true}, {"SIZE", "{file_size:b}", NULL, true},                   \
         {"TOOK", "{seconds:s}", NULL, true},                                                       \
     {                                                                                              \
         "METHOD", "{method}", NULL, false                                                          \

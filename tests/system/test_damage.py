@@ -150,6 +150,19 @@ def test_wrong_manifest(two, make_world, how):
     two.ok("--list")
 
 
+@pytest.mark.parametrize("how", ["empty", "no tables"])
+def test_what_an_unread_manifest_does_not_tell_is_unknown(two, how):
+    """--list shows rows, size, duration and time of a dump whose manifest cannot be read as unknown, and not as 0."""
+    MANIFESTS[how](two.manifest_path)
+    name = os.path.basename(two.manifest_path)[:-5]
+    unread = next(d for d in two.ok("--list", "--json")["dumps"] if d["name"] == name)
+    known = {"name", "generation", "sequence", "intact", "damaged", "earlier_round", "abandoned", "reason"}
+    assert not unread["intact"] and unread["reason"], unread
+    assert {k: v for k, v in unread.items() if k not in known and v is not None} == {}, unread
+    row = next(line for line in two.run("--list").out.splitlines() if name in line)
+    assert row.split()[1:5] == ["?", "?", "?", "?"] and "NO: " in row, row
+
+
 def test_a_dump_that_is_a_symbolic_link(two, make_world):
     """A symbolic link in place of a dump is not followed."""
     moved = two.new_path + ".elsewhere"
