@@ -47,7 +47,8 @@ static void begin_grants(struct db *db, struct grants *out, unsigned *unknown)
     out->any_case = db_variable_number(db, "lower_case_table_names") > 0;
 }
 
-/* Takes the rows of a SHOW GRANTS. */
+/* Takes the rows of a SHOW GRANTS. On failure there are none, but how the server compares names
+ * stays known. */
 static int read_grants(struct db_rows *r, struct grants *out, unsigned *unknown, struct err *e)
 {
     int got;
@@ -55,8 +56,11 @@ static int read_grants(struct db_rows *r, struct grants *out, unsigned *unknown,
         if (db_value(r, 0) && grants_add(out, db_value(r, 0)) < 0)
             ++*unknown;
     db_rows_end(r);
-    if (got < 0)
+    if (got < 0) {
+        const struct grants none = {.literal = out->literal, .any_case = out->any_case};
         grants_free(out);
+        *out = none;
+    }
     return got;
 }
 

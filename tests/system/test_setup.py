@@ -825,6 +825,15 @@ def test_a_log_that_is_not_synced(galaxy, make_machine):
 
 
 @pytest.mark.only("mysql")
+def test_a_server_that_takes_back_parts_of_privileges(galaxy, make_machine):
+    """With partial_revokes, names in grants have no wildcards, also in the grants of an account that is only made now."""
+    machine = make_machine(galaxy(*LOG, "--partial-revokes=ON", schema="my_game"))
+    done = machine.run("--yes")
+    assert done.returncode == 0, done
+    assert not [c for c in findings(machine, "my_game").values() if c["level"] == "fail"]
+
+
+@pytest.mark.only("mysql")
 def test_loading_without_files(galaxy, make_machine):
     """For a large world local_infile is offered, but not by Enter: it concerns what the game's own programs may be made to send."""
     server = galaxy(*LOG, "--local-infile=OFF", "--max-heap-table-size=64M")
