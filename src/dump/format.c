@@ -13,6 +13,12 @@
 /* Upper bound of a statement that we write, because no row exceeds the largest possible
  * max_allowed_packet. */
 #define STATEMENT_MAX ((1u << 30) + FORMAT_STATEMENT)
+#define CREATE_TABLE "CREATE TABLE "
+/* Comment lines with a definition: its first line, a further one, the rest of the line before. */
+#define COMMENT_FIRST "-- "
+#define COMMENT_LINE "-- | "
+#define COMMENT_MORE "-- + "
+#define COMMENT_WIDTH 4096u
 
 void format_header(struct buf *b, uint64_t heap_limit)
 {
@@ -85,6 +91,40 @@ void format_insert(struct buf *b, const char *table, const struct db_table *colu
     buf_adds(b, ") VALUES\n");
 }
 
+/* Appends a text as comment lines. Their length is limited, because format_read_line() limits
+ * it. */
+static void comment_text(struct buf *b, const char *text)
+{
+    const char *head = COMMENT_FIRST, *s = text;
+    while (*s) {
+        size_t len = strcspn(s, "\n"), n = len < COMMENT_WIDTH ? len : COMMENT_WIDTH;
+        buf_adds(b, head);
+        buf_add(b, s, n);
+        buf_addc(b, '\n');
+        head = n < len ? COMMENT_MORE : COMMENT_LINE;
+        s += n + (s[n] == '\n');
+    }
+}
+
+void format_columns_comment(struct buf *b, const char *table, const struct db_table *columns)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    const char *comma = "";
+    sql_fill(&text, CREATE_TABLE "?? (", DB_ARGS(table));
+    for (size_t i = 0; i < columns->column_count; i++) {
+        const struct db_column *c = &columns->columns[i];
+        if (c->generated)
+            continue;
+        buf_printf(&text, "%s\n  ", comma);
+        comma = ",";
+        sql_fill(&text, "?? $", DB_ARGS(c->name, c->type));
+        if (c->charset[0])
+            buf_printf(&text, " CHARACTER SET %s", c->charset);
+    }
+    buf_adds(&text, "\n)");
+    comment_text(b, text.p);
+}
+
 void format_trailer(struct buf *b, size_t tables, uint64_t rows)
 {
     buf_printf(b, FORMAT_TRAILER "%zu rows=%" PRIu64 "\n", tables, rows);
@@ -102,6 +142,7 @@ struct format_reader {
     bool rows_only; /* the input has no CREATE TABLE: each INSERT names its table */
     bool uncounted; /* the input may end without a trailer */
     struct buf delimiter, table, columns;
+    struct buf definition; /* rows_only: the newest one in comment lines */
     unsigned column_count;
     size_t tables;
     uint64_t rows;
@@ -152,6 +193,7 @@ void format_close(struct format_reader *r)
     buf_free(&r->delimiter);
     buf_free(&r->table);
     buf_free(&r->columns);
+    buf_free(&r->definition);
     free(r);
 }
 
@@ -387,6 +429,40 @@ static int format_read_row(struct format_reader *r, size_t *at, struct format_it
     }
 }
 
+/* Returns whether the definition in the comment lines before is the one of the current table. An
+ * operator may have removed some lines with an editor. */
+static bool defines_table(const struct format_reader *r)
+{
+    SCOPED(buf_free) struct buf head = {0};
+    if (!r->definition.len)
+        return false;
+    sql_fill(&head, CREATE_TABLE "?? (", DB_ARGS(r->table.p));
+    return text_starts(r->definition.p, head.p);
+}
+
+/* Reads a comment line, which may have a part of a definition. */
+static int read_comment(struct format_reader *r, struct err *e)
+{
+    size_t len, head = strlen(COMMENT_FIRST);
+    const char *line = format_read_line(r, &len, e);
+    if (!line)
+        return -1;
+    bool first = text_starts(line, COMMENT_FIRST CREATE_TABLE);
+    bool next = text_starts(line, COMMENT_LINE), more = text_starts(line, COMMENT_MORE);
+    if (!r->rows_only || (!first && !next && !more))
+        return 0;
+    if (r->definition.len > STATEMENT_MAX)
+        return format_bad(r, e, "an incomplete definition");
+    if (first)
+        buf_clear(&r->definition);
+    else
+        head = strlen(COMMENT_LINE);
+    if (next)
+        buf_addc(&r->definition, '\n');
+    buf_add(&r->definition, line + head, len - head);
+    return 0;
+}
+
 /* Reads an "INSERT INTO …;". Finds, checks and counts its rows in a single pass, because nearly
  * all of a dump consists of rows. */
 static int read_insert(struct format_reader *r, struct format_item *item, struct err *e)
@@ -398,7 +474,10 @@ static int read_insert(struct format_reader *r, struct format_item *item, struct
     size_t head = format_read_head(r, e);
     if (!head)
         return -1;
-    *item = (struct format_item){.type = FORMAT_ROWS, .table = r->table.p, .columns = r->columns.p};
+    *item = (struct format_item){.type = FORMAT_ROWS,
+                                 .table = r->table.p,
+                                 .columns = r->columns.p,
+                                 .definition = defines_table(r) ? r->definition.p : ""};
     at = head;
     do
         more_rows = format_read_row(r, &at, item, e);
@@ -443,7 +522,7 @@ static int one_statement(struct format_reader *r, struct format_item *item, stru
         return 1;
     }
     /* A CREATE TABLE follows the DROP TABLE of the same table. */
-    static const char create[] = "CREATE TABLE ";
+    static const char create[] = CREATE_TABLE;
     if (!r->rows_only && len > sizeof create && memcmp(sql, create, sizeof create - 1) == 0) {
         const char *s = sql + sizeof create - 1;
         if (set_name(&r->table, &s, sql + len) < 0)
@@ -479,7 +558,6 @@ int format_next(struct format_reader *r, struct format_item *item, struct err *e
             r->begun = true;
         }
         int rc = 0;
-        size_t len;
         if (r->at == r->text.len) {
             *item = (struct format_item){.type = FORMAT_END};
             return r->uncounted ? 0 : format_bad(r, e, "its trailer is missing");
@@ -488,7 +566,7 @@ int format_next(struct format_reader *r, struct format_item *item, struct err *e
             return r->one_table ? format_bad(r, e, "a trailer before the last row")
                                 : read_trailer(r, item, e);
         if (format_here(r, "-- ") || format_here(r, "\n"))
-            rc = format_read_line(r, &len, e) ? 0 : -1;
+            rc = read_comment(r, e);
         else if (!r->rows_only && format_here(r, "DELIMITER "))
             rc = read_delimiter(r, e);
         else

@@ -35,6 +35,9 @@ void format_uncounted(struct buf *b, const char *create, size_t len);
 void format_alter(struct buf *b, const char *name, const char *change);
 /* Appends "INSERT INTO `t` (`a`,…) VALUES\n". */
 void format_insert(struct buf *b, const char *table, const struct db_table *columns);
+/* Appends the types and character sets of a table's columns, in the form of a CREATE TABLE, as
+ * comment lines. The stock client skips them; format_open_rows() returns them with the rows. */
+void format_columns_comment(struct buf *b, const char *table, const struct db_table *columns);
 void format_trailer(struct buf *b, size_t tables, uint64_t rows);
 
 /* Reading. */
@@ -52,6 +55,9 @@ struct format_item {
     size_t sql_len;
     uint64_t rows;      /* FORMAT_ROWS: number of rows in this statement */
     uint64_t rows_hash; /* sum of the hashes of these rows */
+    /* FORMAT_ROWS of format_open_rows(): the text of format_columns_comment() that precedes the
+     * table's rows; "": there is none */
+    const char *definition;
 };
 /* Reads more text, in steps of 256 KiB, after the existing text; text before *at is removed first.
  * The text ends with a NUL byte. */

@@ -27,6 +27,7 @@ struct writing {
     struct buf text;
     const struct job *job;
     uint64_t count;
+    bool begun; /* a row of `source` was written */
 };
 
 void conflict_name(int dirfd, char out[CONFLICT_NAME_MAX], uint64_t generation, const char *suffix)
@@ -188,6 +189,9 @@ static int conflict_write_row(void *arg, const char *tuple, size_t len, struct e
 {
     struct writing *w = arg;
     buf_clear(&w->text);
+    if (!w->begun)
+        format_columns_comment(&w->text, w->source->table, w->source->columns);
+    w->begun = true;
     format_insert(&w->text, w->source->table, w->source->columns);
     buf_add(&w->text, tuple, len);
     buf_adds(&w->text, ";\n");
@@ -244,6 +248,7 @@ static int write_sources(struct writing *w, struct db *db, struct conflict_sourc
         w->source = &list[i];
         progress_at(w->job->progress, w->count, 0);
         list[i].hash = 0;
+        w->begun = false;
         if (db_read_rows(list[i].db ? list[i].db : db, list[i].columns, from.p, conflict_write_row,
                          w, &list[i].rows, e) < 0)
             return -1;

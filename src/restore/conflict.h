@@ -5,10 +5,12 @@
  *   -- worldkeeper conflict 2
  *   -- written from UTC to UTC      or "from an unknown time"
  *   SET …
+ *   -- CREATE TABLE `t` (           types and character sets of the columns: format.h
  *   INSERT INTO `t` (`a`,…) VALUES  one row each; the rows of a table are adjacent
  *   -- worldkeeper end tables=N rows=M
  *
- * Files of earlier versions have another header and no trailer. */
+ * Files of earlier versions lack the types, and even earlier ones have another header and no
+ * trailer. */
 #ifndef WK_RESTORE_CONFLICT_H
 #define WK_RESTORE_CONFLICT_H
 

@@ -137,7 +137,7 @@ static int each_table(struct merge *m, const struct conflict_seen *seen, json_t 
                 (next == seen->count || strcmp(seen->tables[next].name, item.table) != 0))
                 rc = err_set(e, ERR_CHANGED, 0, "%s was altered while it was read", m->file);
             if (rc == 0)
-                rc = merge_table_begin(m, seen->tables[next].name, item.columns, &t, e);
+                rc = merge_table_begin(m, seen->tables[next].name, &item, &t, e);
             t.rows = rc == 0 ? seen->tables[next++].rows : 0;
         }
         if (rc == 0)

@@ -104,6 +104,49 @@ static bool conflict_table_unfit(struct merge_table *t)
     return conflict_table_leave_out(t, text);
 }
 
+/* Warns of a table whose rows were written by an earlier version, which did not record the types of
+ * the columns: whether a column was altered since cannot be found out. Numbers and binary values
+ * either fit or are refused by the server. */
+static void warn_of_types(const struct merge *m, struct merge_table *t)
+{
+    char text[400];
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct db_column *c = &t->picked.columns[i];
+        if (c->encoding != DB_INDEX && !c->charset[0])
+            continue;
+        line_set(text, sizeof text,
+                 "an earlier version wrote the file, without the types of the columns: if an ENUM, "
+                 "SET or text column such as %s was altered since, values would change; compare "
+                 "with a dump from before the loss",
+                 c->name);
+        if (m->deed == MERGE_COMPARE)
+            line_set(t->why, sizeof t->why, "%s", text);
+        else
+            job_note(m->job, "table %s: %s", t->name, text);
+        return;
+    }
+}
+
+/* Returns whether the columns were altered since the rows were written, so that their values would
+ * have another meaning now. */
+static bool conflict_table_redefined(const struct merge *m, struct merge_table *t,
+                                     const char *definition)
+{
+    struct err why = {0};
+    SCOPED(xfree) char *create = xstrdup(definition);
+    SCOPED(xfree) char *name = xstrdup(t->name);
+    struct target was = {.name = name,
+                         .live = t->live,
+                         .create = create,
+                         .columns = t->columns,
+                         .column_count = t->column_count};
+    if (!definition[0])
+        return warn_of_types(m, t), false;
+    return (column_map_check(&was, &why) < 0 ||
+            column_map_letters(&was, definition, strlen(definition), &why) < 0) &&
+           conflict_table_leave_out(t, why.text);
+}
+
 /* ---- what the world has ---- */
 
 static int conflict_table_drop(struct merge *m, const char *table, struct err *e)
@@ -182,13 +225,13 @@ static int read_rolled_up(struct merge *m, struct merge_table *t, struct err *e)
     return end || db_table_missing(e) ? 0 : -1;
 }
 
-int merge_table_begin(struct merge *m, const char *name, const char *columns, struct merge_table *t,
-                      struct err *e)
+int merge_table_begin(struct merge *m, const char *name, const struct format_item *first,
+                      struct merge_table *t, struct err *e)
 {
     struct target names = {0};
     const struct config_ledger *made;
     *t = (struct merge_table){.name = name, .live = db_table_find(&m->live, name)};
-    column_map_note(&names, columns);
+    column_map_note(&names, first->columns);
     t->columns = names.columns;
     t->column_count = names.column_count;
     /* Sentinel, lease and the tables of a restore are not part of the world. */
@@ -209,7 +252,7 @@ int merge_table_begin(struct merge *m, const char *name, const char *columns, st
                0;
     if (m->job->cfg->progress.lock_id && text_among(name, local_bound))
         return conflict_table_leave_out(t, "its rows belong to old locks of the central store"), 0;
-    if (conflict_table_unfit(t))
+    if (conflict_table_unfit(t) || conflict_table_redefined(m, t, first->definition))
         return 0;
     if (t->ledger && read_rolled_up(m, t, e) < 0)
         return -1;

@@ -52,8 +52,9 @@ struct merge_table {
 
 /* Prepares the session for all tables. */
 int merge_begin(struct merge *m, struct err *e);
-int merge_table_begin(struct merge *m, const char *name, const char *columns, struct merge_table *t,
-                      struct err *e);
+/* `first`: the first rows of the table, with its columns and their definition. */
+int merge_table_begin(struct merge *m, const char *name, const struct format_item *first,
+                      struct merge_table *t, struct err *e);
 int merge_table_rows(struct merge *m, struct merge_table *t, const struct format_item *item,
                      struct err *e);
 int merge_table_end(struct merge *m, struct merge_table *t, struct err *e);

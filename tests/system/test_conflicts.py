@@ -391,6 +391,55 @@ def test_files_of_earlier_versions(saved):
     assert saved.world.value("SELECT what FROM chat WHERE who=4711") == "late"
 
 
+@pytest.mark.parametrize("was, now, value, written", [
+    ("ENUM('mage','knight')", "ENUM('knight','mage')", "knight", None),
+    ("ENUM('mage','knight')", "ENUM('mage','knight','rogue')", "knight", "knight"),
+    ("VARCHAR(20) CHARACTER SET latin1", "VARCHAR(20) CHARACTER SET utf8mb4", "ékes", None),
+    ("VARCHAR(20) CHARACTER SET utf8mb3", "VARCHAR(40) CHARACTER SET utf8mb4", "ékes", "ékes"),
+], ids=["another order", "a further member", "other letters", "more letters"])
+@pytest.mark.parametrize("when", ["before the loss", "after the restore"])
+def test_columns_that_were_altered(doomed, victim, was, now, value, written, when):
+    """Rows whose values would mean something else in the altered columns are skipped with their table; others are inserted. It
+    does not matter whether the dump, the restored table or only the world of --apply has the other definition."""
+    alter = ("SET NAMES utf8mb4", f"ALTER TABLE hero MODIFY kind {now}")
+    doomed.world.sql("SET NAMES utf8mb4", f"CREATE TABLE hero (id INT PRIMARY KEY, kind {was}) ENGINE=MEMORY")
+    doomed.dump()
+    if when == "before the loss":  # the restore takes the definition of the dump, if the rows of the dump need it
+        doomed.world.sql(f"INSERT INTO hero VALUES (1,'{value}')")
+        doomed.dump()
+        doomed.world.sql(*alter)
+    victim.crash()
+    doomed.world.sql("SET NAMES utf8mb4", f"INSERT INTO hero VALUES (7,'{value}')", "INSERT INTO chat VALUES (99,'hello')")
+    doomed.ok("--restore")
+    if when == "after the restore":
+        doomed.world.sql(*alter)
+    (path,) = doomed.conflicts()
+    done = doomed.run("--conflicts=" + path, "--apply", "--json")
+    assert doomed.world.sql("SELECT id, kind FROM hero WHERE id=7") == (((7, written),) if written else ()), done
+    assert doomed.world.value("SELECT what FROM chat WHERE who=99") == "hello"
+    why = {t["table"]: t.get("why") for t in done.result["tables"]}
+    assert done.rc == (DONE if written else REFUSED) and why["chat"] is None, done
+    assert written or "column kind" in why["hero"], why
+    (file,) = doomed.ok("--conflicts", "--json")["files"]
+    assert written or "column kind" in {t["table"]: t.get("why") for t in file["tables"]}["hero"], file
+
+
+def test_files_without_the_types_of_columns(saved):
+    """A file of an earlier version lacks the types of columns. Its rows can be inserted, with a warning for each table with ENUM,
+    SET or text columns."""
+    with gzip.open(saved.file, "rt") as f:
+        lines = [s for s in f if not s.startswith(("-- CREATE TABLE ", "-- | "))]
+    with gzip.open(saved.file, "wt") as f:
+        f.writelines(lines)
+    (file,) = saved.ok("--conflicts", "--json")["files"]
+    why = {t["table"]: t.get("why") for t in file["tables"]}
+    assert why["fleet"] is None and "such as what was altered" in why["chat"], why
+    assert compared(file["tables"]) == COMPARED
+    done = saved.run("--conflicts=" + saved.name, "--apply")
+    assert done.rc == DONE and "such as nick was altered" in done.out + done.err, done
+    assert saved.world.value("SELECT points FROM player WHERE id=5000") == 3
+
+
 def test_the_way_by_hand(saved):
     """The manual's recipe works with the stock client: load the file into a scratch schema, then INSERT IGNORE."""
     schema, scratch = saved.world.schema, saved.world.schema + "_scratch"

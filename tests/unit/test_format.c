@@ -667,9 +667,56 @@ static void test_head_cut_where_reading_ends(void **state)
     }
 }
 
+/* ---- definitions in comments ---- */
+
+/* The columns' types precede the rows of their table, whatever names and lengths they have, and are
+ * those of no other table. */
+static void test_columns_comment(void **state)
+{
+    (void)state;
+    struct buf text = {0}, members = {0}, want = {0};
+    struct err e = {0};
+    buf_adds(&members, "enum('");
+    for (size_t i = 0; i < 70000; i++)
+        buf_addc(&members, (char)('a' + i % 26));
+    buf_adds(&members, "')");
+    char odd[] = "k\nCREATE TABLE `u` (", made[] = "made", n[] = "n", number[] = "int(10) unsigned";
+    struct db_column list[] = {{.name = odd, .type = members.p, .charset = "latin1"},
+                               {.name = made, .type = number, .generated = true},
+                               {.name = n, .type = number}};
+    struct db_table t = {.columns = list, .column_count = 3};
+    format_columns_comment(&text, "t\n`", &t);
+    buf_adds(&text, "INSERT INTO `u` (`n`) VALUES\n(1);\n"
+                    "INSERT INTO `t\n``` (`n`) VALUES\n(1);\n-- worldkeeper end tables=2 rows=2\n");
+    for (const char *s = text.p; *s; s += strcspn(s, "\n") + 1)
+        assert_in_range(strcspn(s, "\n"), 0, 8192);
+    buf_printf(&want,
+               "CREATE TABLE `t\n``` (\n  `k\nCREATE TABLE ``u`` (` %s CHARACTER SET latin1,\n"
+               "  `n` int(10) unsigned\n)",
+               members.p);
+    kit_put("t", text.p, text.len);
+    int fd = openat(kit_dir, "t", O_RDONLY | O_CLOEXEC);
+    struct gunzip *in = gunzip_open_plain(fd, "t", &e);
+    struct format_reader *r = format_open_rows(in, "f", true);
+    struct format_item item = {0};
+    assert_int_equal(format_next(r, &item, &e), 0);
+    assert_string_equal(item.definition, "");
+    assert_int_equal(format_next(r, &item, &e), 0);
+    assert_string_equal(item.definition, want.p);
+    assert_int_equal(format_next(r, &item, &e), 0);
+    assert_int_equal(item.type, FORMAT_END);
+    format_close(r);
+    gunzip_close(in);
+    close(fd);
+    buf_free(&text);
+    buf_free(&members);
+    buf_free(&want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_columns_comment, kit_clean),
         cmocka_unit_test(test_head_cut_where_reading_ends),
         cmocka_unit_test_teardown(test_round_trip, kit_clean),
         cmocka_unit_test(test_texts),
