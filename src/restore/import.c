@@ -221,8 +221,7 @@ static int plan_alter(struct planning *p, const struct import_seen *x, struct er
     struct err why = {0};
     if (sql_alter_read(x->sql, x->len, x->modes, &change, &why) < 0)
         return import_refuse(&p->pass, x, why.text, e);
-    bool memory =
-        strcasecmp(change.engine, "MEMORY") == 0 || strcasecmp(change.engine, "HEAP") == 0;
+    bool memory = strcasecmp(change.engine, "MEMORY") == 0;
     if (change.engine[0] && memory != t->memory)
         return import_refuse(&p->pass, x, "which changes the engine", e);
     if (sql_table_has_foreign(&change) && !p->plan->into)

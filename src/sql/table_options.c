@@ -6,11 +6,14 @@
 #include "sql/expression.h"
 
 /* Reads an engine. The list contains engines that store their own rows in the server's own
- * directories. */
+ * directories. HEAP is another name of MEMORY. */
 static void read_engine(struct reader *r, struct buf *out)
 {
+    SCOPED(buf_free) struct buf name = {0};
     reader_named_one_of(r, "MEMORY HEAP InnoDB MyISAM Aria CSV ARCHIVE BLACKHOLE ROCKSDB", "engine",
-                        out);
+                        &name);
+    if (name.p)
+        buf_adds(out, strcmp(name.p, "HEAP") == 0 ? "MEMORY" : name.p);
 }
 
 void options_storage(struct reader *r, struct buf *out)

@@ -206,6 +206,15 @@ def test_the_engine_of_mysql_4(doomed, victim, path, into):
     assert done.rc == REFUSED and "option TYPE" in done.err and "sed 's/" in done.err, done
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_another_name_of_the_engine(doomed, path, alone):
+    """A table of ENGINE=HEAP is one of MEMORY, whether or not the file has other tables, in its definition and in an ALTER."""
+    file = KEYED.replace("ENGINE=MEMORY", "ENGINE=HEAP") + "INSERT INTO t VALUES (1,'a');\nALTER TABLE t ENGINE=heap;\n" + END
+    doomed.ok(write(path, ("" if alone else KEYED.replace("`t`", "`s`")) + file), "--force")
+    assert doomed.world.sql("SELECT id, v FROM t") == ((1, "a"),)
+    assert "ENGINE=MEMORY" in doomed.world.sql("SHOW CREATE TABLE t")[0][1]
+
+
 def test_what_is_said_of_a_file_without_an_end(doomed, path, into):
     """A file without a closing comment needs --accept-cut; the warning mentions missing rows only if it ends within a
     statement."""
