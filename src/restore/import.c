@@ -352,7 +352,7 @@ static int plan_end(struct planning *p, struct err *e)
     r->cut_line = p->pass.reading.cut_line;
     r->last_line = p->pass.reading.last_line;
     memcpy(r->sha256, p->pass.reading.sha256, sizeof r->sha256);
-    r->utc = p->pass.session.definitions && !p->pass.session.any;
+    r->utc = !p->pass.session.any;
     noted_settle(&p->dropped);
     noted_settle(&p->gone);
     noted_settle(&p->views);

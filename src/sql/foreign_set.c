@@ -268,7 +268,6 @@ static bool foreign_set_one(struct foreign_session *s, struct foreign_text *x,
         bool old = is_of_head(to.name);
         out->saves |= old && session;
         s->any |= old;
-        s->definitions |= strcasecmp(to.name, "saved_cs_client") == 0;
         return true;
     }
     if (to.global)

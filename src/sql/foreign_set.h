@@ -21,8 +21,7 @@ struct foreign_session {
         char value[512];
     } * saved;
     size_t saved_count;
-    bool any;         /* true after a SET that a file's header usually contains */
-    bool definitions; /* true after mysqldump's SET for the character set of definitions */
+    bool any; /* true after a SET that a file's header usually contains */
 };
 /* Initializes it with the `names`, `mode` and `zone` of a new session. */
 void foreign_session_begin(struct foreign_session *s, const char *names, const char *mode,
