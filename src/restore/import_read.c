@@ -84,10 +84,6 @@ static int open_source(int fd, struct source *s, struct err *e)
     const struct magic *m = magic_of(head, (size_t)got);
     if (m)
         return refuse_magic(name, m, e);
-    /* Skips the byte order mark that Windows programs put before UTF-8, as the stock client
-     * does. */
-    if (got >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 && lseek(fd, 3, SEEK_SET) < 0)
-        return err_sys(e, errno, "cannot read %s", name);
     bool packed = head[0] == '\x1f' && head[1] == '\x8b';
     s->in = packed ? gunzip_open(fd, name, e) : gunzip_open_plain(fd, name, e);
     return s->in ? 0 : -1;
@@ -240,9 +236,23 @@ static int next_statement(struct source *s, struct import_statement *st, struct 
     }
 }
 
+/* Skips the byte order mark that Windows programs put before UTF-8, as the stock client does. */
+static int skip_mark(struct source *s, struct err *e)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    while (s->text.len < strlen(mark) && !s->eof)
+        if (import_read_fill(s, e) < 0)
+            return -1;
+    if (text_starts(s->text.p, mark))
+        s->at = strlen(mark);
+    return 0;
+}
+
 static int each_statement(struct source *s, import_statement_fn *fn, void *arg, struct err *e)
 {
     struct import_statement st = {0};
+    if (skip_mark(s, e) < 0)
+        return -1;
     for (;;) {
         if (skip_front(s, e) < 0)
             return -1;

@@ -188,13 +188,15 @@ def test_a_file_that_is_packed_in_another_way(doomed, path, into, ending, packer
 
 @pytest.mark.any_server
 def test_a_file_of_windows(doomed, victim, path, into):
-    """A UTF-16 file is refused with a command that converts it; a byte order mark before UTF-8 is skipped."""
+    """A UTF-16 file is refused with a command that converts it; a byte order mark before UTF-8 is skipped, also in gzip."""
     text = KEYED + "INSERT INTO t VALUES (1,'a');\n" + END
     for form in ("utf-16", "utf-16-le", "utf-16-be"):
         done = doomed.run(write(path, text.encode(form)), into)
         assert done.rc == REFUSED and "UTF-16" in done.err and "iconv -f UTF-16" in done.err, done
-    doomed.ok(write(path, text.replace("\n", "\r\n").encode("utf-8-sig")), into)
-    assert victim.sql("SELECT id, v FROM wk_into.t") == ((1, "a"),)
+    for pack in (bytes, gzip.compress):
+        doomed.ok(write(path, pack(text.replace("\n", "\r\n").encode("utf-8-sig"))), into)
+        assert victim.sql("SELECT id, v FROM wk_into.t") == ((1, "a"),)
+        victim.sql("DROP DATABASE wk_into")
 
 
 def test_the_engine_of_mysql_4(doomed, victim, path, into):
