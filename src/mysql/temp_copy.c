@@ -65,12 +65,12 @@ static bool loses_members(const struct db_column *column)
     return loses;
 }
 
-static void copy_sql(struct buf *sql, const struct db_copier *c, const struct db_copy *copy)
+/* `key`: the definition of a key in parentheses, or "". */
+static void copy_sql(struct buf *sql, const struct db_copy *copy, const char *key)
 {
     const struct db_table *t = copy->t;
     const char *comma = "";
-    buf_printf(sql, "CREATE TEMPORARY TABLE %s %sENGINE=%s SELECT %s", copy->name,
-               c->keyed ? "(`" DB_OWN_PREFIX "key` SERIAL PRIMARY KEY) " : "",
+    buf_printf(sql, "CREATE TEMPORARY TABLE %s %s ENGINE=%s SELECT %s", copy->name, key,
                t->memory ? "MEMORY" : "MyISAM", copy->passes_by ? "HIGH_PRIORITY " : "");
     for (size_t i = 0; i < t->column_count; i++) {
         const struct db_column *column = &t->columns[i];
@@ -92,13 +92,35 @@ static void copy_sql(struct buf *sql, const struct db_copier *c, const struct db
     buf_adds(sql, copy->rest);
 }
 
-int db_copy_make(struct db_copier *c, const struct db_copy *copy, struct err *e)
+/* Reads the table's primary key: "(PRIMARY KEY (`a`,`b`(10)))", or nothing if it has none. */
+static int read_own_key(struct db_copier *c, const struct db_copy *copy, struct buf *out,
+                        struct err *e)
+{
+    struct db_rows *r = db_select_with(
+        c->db, "nU",
+        "SELECT COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS WHERE "
+        "TABLE_SCHEMA=DATABASE() AND TABLE_NAME=? AND INDEX_NAME='PRIMARY' ORDER BY SEQ_IN_INDEX",
+        DB_ARGS(copy->t->name), e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        buf_adds(out, out->len ? "," : "(PRIMARY KEY (");
+        sql_ident(out, db_text(r, 0));
+        if (db_uint(r, 1))
+            buf_printf(out, "(%" PRIu64 ")", db_uint(r, 1));
+    }
+    db_rows_end(r);
+    buf_adds(out, out->len ? "))" : "");
+    return got;
+}
+
+static int copy_with_key(struct db_copier *c, const struct db_copy *copy, const char *key,
+                         struct err *e)
 {
     /* Only few sizes are used, because setting one costs a round trip. */
     uint64_t limit = number_doubled(LIMIT_MIN, number_sum(copy->bytes, copy->bytes / 4), LIMIT_MAX);
     SCOPED(buf_free) struct buf sql = {0};
     int rc;
-    copy_sql(&sql, c, copy);
+    copy_sql(&sql, copy, key);
     do {
         rc = 0;
         if (copy->t->memory && c->limit != limit)
@@ -109,4 +131,21 @@ int db_copy_make(struct db_copier *c, const struct db_copy *copy, struct err *e)
         limit = number_product(limit, LIMIT_GROWS);
     } while (rc < 0 && e->num == DB_TABLE_FULL && copy->t->memory && limit <= LIMIT_MAX);
     return rc;
+}
+
+int db_copy_make(struct db_copier *c, const struct db_copy *copy, struct err *e)
+{
+    SCOPED(buf_free) struct buf own = {0};
+    struct err why = {0};
+    if (!c->keyed)
+        return copy_with_key(c, copy, "", e);
+    int rc = copy_with_key(c, copy, "(`" DB_OWN_PREFIX "key` SERIAL PRIMARY KEY)", &why);
+    if (rc == 0)
+        return 0;
+    if (why.num != DB_ROW_TOO_LONG && why.num != DB_MANY_COLUMNS)
+        return err_pass(e, &why);
+    /* The table has no room for a further column, so the copy has the table's own key. */
+    if (read_own_key(c, copy, &own, e) < 0)
+        return -1;
+    return own.len ? copy_with_key(c, copy, own.p, e) : err_pass(e, &why);
 }

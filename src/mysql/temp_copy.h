@@ -23,6 +23,9 @@ struct db_copy {
     uint64_t bytes;   /* estimated bytes of its rows */
     bool passes_by;   /* does not queue behind writers that wait for another session's lock */
 };
+/* Errors of a definition: its columns are more, or together longer, than the server accepts. */
+#define DB_MANY_COLUMNS 1117
+#define DB_ROW_TOO_LONG 1118
 int db_copy_make(struct db_copier *c, const struct db_copy *copy, struct err *e);
 
 #endif

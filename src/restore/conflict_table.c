@@ -264,10 +264,12 @@ int merge_table_begin(struct merge *m, const char *name, const struct format_ite
 /* ---- what the world lacks ---- */
 
 /* Creates the temporary table with the types and character sets of the table as it is now, without
- * its keys. "ON UPDATE" and counters do not matter, since no row is ever changed there. */
+ * its keys. "ON UPDATE" and counters do not matter, since no row is ever changed there. A table
+ * whose rows have the largest size or number of columns that the server accepts is skipped. */
 static int make_stage(struct merge *m, struct merge_table *t, struct err *e)
 {
     SCOPED(buf_free) struct buf b = {0};
+    struct err why = {0};
     uint64_t bytes = number_sum(m->packet, number_product(t->rows, t->live->row_length + 64));
     uint64_t heap = number_sum(HEAP_LEAST, number_product(4, bytes));
     int rc = conflict_table_drop(m, ROWS, e);
@@ -279,9 +281,13 @@ static int make_stage(struct merge *m, struct merge_table *t, struct err *e)
         rc = db_exec_with(m->db,
                           "CREATE TEMPORARY TABLE " ROWS " (" KEY " SERIAL PRIMARY KEY) ENGINE=$ "
                           "SELECT $ FROM ?? " DB_ONLY_TABLE " WHERE FALSE",
-                          DB_ARGS(t->live->memory ? "MEMORY" : "MyISAM", b.p, t->name), e);
-    t->staged = rc == 0;
-    return rc;
+                          DB_ARGS(t->live->memory ? "MEMORY" : "MyISAM", b.p, t->name), &why);
+    t->staged = rc == 0 && why.cls == ERR_NONE;
+    if (why.num == DB_ROW_TOO_LONG || why.num == DB_MANY_COLUMNS)
+        return conflict_table_leave_out(t, "its columns leave no room for the one by which rows "
+                                           "are compared: load the file manually"),
+               0;
+    return why.cls == ERR_NONE ? rc : err_pass(e, &why);
 }
 
 static int send_stage(struct merge *m, struct merge_table *t, struct err *e)
@@ -299,6 +305,8 @@ static int stage_row(struct merge *m, struct merge_table *t, const char *tuple, 
 {
     if (!t->staged && make_stage(m, t, e) < 0)
         return -1;
+    if (t->refused)
+        return 0;
     if (t->insert.len && t->insert.len + len > PIECE && send_stage(m, t, e) < 0)
         return -1;
     if (t->insert.len == 0) {

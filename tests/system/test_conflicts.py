@@ -377,6 +377,27 @@ def test_tables_that_cannot_take_rows_are_named(saved):
     assert saved.world.rows("chat") == 303 and saved.world.rows() == 2000
 
 
+def test_a_table_without_room_for_a_column(doomed, victim):
+    """A table whose rows have the largest size that the server accepts is skipped by name; the tables after it and other files
+    are processed. Rows that the world has are recognized."""
+    doomed.world.sql("CREATE TABLE a_wide (id INT NOT NULL PRIMARY KEY, v VARBINARY(65528)) ENGINE=MEMORY",
+                     "INSERT INTO a_wide VALUES (1,'x')")
+    doomed.dump()
+    paths = []
+    for n in (7, 1):  # a new row, and one that the world has
+        victim.crash()
+        doomed.world.sql(f"INSERT INTO a_wide VALUES ({n},'x')", f"INSERT INTO chat VALUES ({n}99,'hello')")
+        doomed.ok("--restore")
+        paths += set(doomed.conflicts()) - set(paths)
+    files = {f["file"]: {t["table"]: t for t in f["tables"]} for f in doomed.ok("--conflicts", "--json")["files"]}
+    assert "no room" in files[paths[0]]["a_wide"]["why"] and files[paths[0]]["chat"]["new"] == 1, files
+    assert files[paths[1]]["a_wide"]["equal"] == 1 and files[paths[1]]["chat"]["new"] == 1, files
+    done = doomed.run("--conflicts=" + paths[0], "--apply", "--json")
+    assert done.rc == REFUSED and put_in(done.result["tables"]) == {"a_wide": (0, 0, 1), "chat": (1, 0, 0)}, done
+    doomed.ok("--conflicts=" + paths[1], "--apply")
+    assert doomed.world.value("SELECT COUNT(*) FROM chat WHERE what='hello'") == 2
+
+
 def test_files_of_earlier_versions(saved):
     """A -late file without a trailer is listed after newer files and can be applied."""
     late = os.path.join(saved.dumps_dir, "conflict-000001-20260101T000000Z-late.sql.gz")

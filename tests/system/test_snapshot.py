@@ -455,6 +455,18 @@ def test_limits_of_temporary_tables(make_world, make_keeper, make_server, method
     assert len(rows_in(path, "a")) == len(rows_in(path, "b")) == 90000
 
 
+@pytest.mark.only("mysql", why="sql_require_primary_key")
+def test_a_copy_without_room_for_a_key(make_world, make_keeper, make_server):
+    """With sql_require_primary_key, a table whose rows have the largest size that the server accepts is copied with its own primary
+    key, of which a part may be a prefix."""
+    world = make_world("empty", on=make_server("--sql-require-primary-key=ON"))
+    world.sql("CREATE TABLE wide (id INT NOT NULL, k VARCHAR(200) CHARACTER SET latin1 NOT NULL, v VARBINARY(65327), "
+              "PRIMARY KEY (id, k(5))) ENGINE=MEMORY",
+              "INSERT INTO wide VALUES (1,'long enough','x'),(2,'another','y')")
+    path = make_keeper(world).init().dump()["path"]
+    assert len(rows_in(path, "wide")) == 2
+
+
 def test_a_server_without_prepared_statements(make_world, make_keeper):
     """Without prepared statements rows are read as text and are the same."""
     keeper = big_keeper(make_world, make_keeper)
