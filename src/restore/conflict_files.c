@@ -83,22 +83,23 @@ static void add_escaped(struct buf *b, const char *s)
 }
 
 static void conflict_files_keep(struct merge_numbers *n, const char *table, const char *old,
-                                const char *now)
+                                const char *now, const char *world)
 {
     n->list = xgrow(n->list, n->count, sizeof *n->list);
-    n->list[n->count++] = (struct merge_number){xstrdup(table), xstrdup(old), xstrdup(now)};
+    n->list[n->count++] =
+        (struct merge_number){xstrdup(table), xstrdup(old), xstrdup(now), xstrdup(world)};
 }
 
 void merge_numbers_add(struct merge_numbers *n, const char *table, const char *column,
-                       const char *old, const char *now)
+                       const char *old, const char *now, const char *world)
 {
     if (n->text.len == 0)
-        buf_adds(&n->text, "table\tcolumn\told\tnew\n");
+        buf_adds(&n->text, "table\tcolumn\told\tnew\tworld\n");
     add_escaped(&n->text, table);
     buf_addc(&n->text, '\t');
     add_escaped(&n->text, column);
-    buf_printf(&n->text, "\t%s\t%s\n", old, now);
-    conflict_files_keep(n, table, old, now);
+    buf_printf(&n->text, "\t%s\t%s\t%s\n", old, now, world);
+    conflict_files_keep(n, table, old, now, world);
 }
 
 /* Returns the next field, split in place. A field ends at a tab or at the end of the line. */
@@ -133,8 +134,9 @@ int merge_numbers_read(int dirfd, const char *file, struct merge_numbers *out, s
         char *at = line, *table = conflict_files_read_field(&at);
         (void)conflict_files_read_field(&at); /* the column */
         char *old = conflict_files_read_field(&at), *now = conflict_files_read_field(&at);
+        char *world = conflict_files_read_field(&at); /* earlier versions did not write it */
         if (*now)
-            conflict_files_keep(out, table, old, now);
+            conflict_files_keep(out, table, old, now, world);
     }
     return 0;
 }
@@ -152,6 +154,7 @@ void merge_numbers_free(struct merge_numbers *n)
         free(n->list[i].table);
         free(n->list[i].old);
         free(n->list[i].now);
+        free(n->list[i].world);
     }
     free(n->list);
     buf_free(&n->text);

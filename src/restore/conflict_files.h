@@ -27,13 +27,14 @@ void merge_set_free(struct merge_set *s);
 struct merge_numbers {
     struct merge_number {
         char *table, *old, *now;
+        char *world; /* nonce of the world into which the row was inserted; "": not recorded */
     } * list;
     size_t count;
     struct buf text; /* the file */
 };
 int merge_numbers_read(int dirfd, const char *file, struct merge_numbers *out, struct err *e);
 void merge_numbers_add(struct merge_numbers *n, const char *table, const char *column,
-                       const char *old, const char *now);
+                       const char *old, const char *now, const char *world);
 int merge_numbers_write(int dirfd, const char *file, const struct merge_numbers *n, struct err *e);
 void merge_numbers_name(const char *file, char out[CONFLICT_NAME_MAX + 16]);
 void merge_numbers_free(struct merge_numbers *n);

@@ -34,6 +34,7 @@ static int conflict_merge_check_world(struct merge *m, const struct state *known
     struct db_sentinel s = {0};
     if (db_sentinel_read(m->db, c->schema, c->sentinel, &s, e) < 0 && !db_table_missing(e))
         return -1;
+    memcpy(m->nonce, s.nonce, sizeof m->nonce);
     if (s.rows == 1 && (!known->known || strcmp(s.nonce, known->nonce) == 0))
         return 0;
     err_set(e, ERR_REFUSED, 0, "the world is not up: %s",

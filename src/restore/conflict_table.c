@@ -172,6 +172,33 @@ static int see_row(void *arg, const char *tuple, size_t len, struct err *e)
     return 0;
 }
 
+static int by_old_number(const void *a, const void *b)
+{
+    const struct merge_number *const *x = a, *const *y = b;
+    return strcmp((*x)->old, (*y)->old);
+}
+
+/* Finds which rows of the file were inserted before. A row of this world may have changed since, so
+ * it is recognized by its number. After a loss, another row may have got the number. */
+static void read_numbers(const struct merge *m, struct merge_table *t, const struct merge_set *ids)
+{
+    for (size_t i = 0; i < m->numbers.count; i++) {
+        const struct merge_number *n = &m->numbers.list[i];
+        if (strcmp(n->table, t->name) != 0)
+            continue;
+        bool here = strcmp(n->world, m->nonce) == 0 &&
+                    merge_set_has(ids, sql_tuple_hash(n->now, strlen(n->now)));
+        if (here || strtoull(n->now, NULL, 10) <= t->rolled_up) { /* it is in a total by now */
+            merge_set_add(&t->done, sql_tuple_hash(n->old, strlen(n->old)));
+        } else if (strcmp(n->world, m->nonce) != 0) {
+            t->elsewhere = xgrow(t->elsewhere, t->elsewhere_count, sizeof(struct merge_number *));
+            t->elsewhere[t->elsewhere_count++] = n;
+        }
+    }
+    if (t->elsewhere_count)
+        qsort(t->elsewhere, t->elsewhere_count, sizeof(struct merge_number *), by_old_number);
+}
+
 /* Copies the table inside the server first: players wait for the copy only, not for our reading. */
 static int read_world(struct merge *m, struct merge_table *t, struct err *e)
 {
@@ -188,14 +215,8 @@ static int read_world(struct merge *m, struct merge_table *t, struct err *e)
         rc = db_read_rows(m->db, &t->picked, WORLD, see_row, &r, &rows, e);
     if (rc == 0)
         rc = conflict_table_drop(m, WORLD, e);
-    /* An inserted row may have changed since, so it is recognized by its number. */
-    for (size_t i = 0; i < m->numbers.count && rc == 0; i++) {
-        const struct merge_number *n = &m->numbers.list[i];
-        if (strcmp(n->table, t->name) == 0 &&
-            (merge_set_has(&ids, sql_tuple_hash(n->now, strlen(n->now))) ||
-             strtoull(n->now, NULL, 10) <= t->rolled_up)) /* it is in a total by now */
-            merge_set_add(&t->done, sql_tuple_hash(n->old, strlen(n->old)));
-    }
+    if (rc == 0)
+        read_numbers(m, t, &ids);
     return rc;
 }
 
@@ -324,6 +345,44 @@ static int stage_row(struct merge *m, struct merge_table *t, const char *tuple, 
     return 0;
 }
 
+/* Takes a row of the world out of the set that equals this row of the file except for its number
+ * `id`, which is one that the row got in another world. Returns false if there is none. */
+static bool take_renumbered(struct merge_table *t, const char *tuple, size_t len, const char *id,
+                            size_t id_len)
+{
+    SCOPED(xfree) char *old = xstrndup(id, id_len);
+    SCOPED(buf_free) struct buf row = {0};
+    size_t low = 0, high = t->elsewhere_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(t->elsewhere[middle]->old, old) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < t->elsewhere_count && strcmp(t->elsewhere[low]->old, old) == 0; low++) {
+        buf_clear(&row);
+        buf_add(&row, tuple, (size_t)(id - tuple));
+        buf_adds(&row, t->elsewhere[low]->now);
+        buf_add(&row, id + id_len, len - (size_t)(id - tuple) - id_len);
+        if (merge_set_take(&t->world, sql_tuple_hash(row.p, row.len)))
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether the world has the row: an equal one, or the one as which an earlier run inserted
+ * it, possibly under a new number. */
+static bool world_has(struct merge_table *t, const char *tuple, size_t len)
+{
+    size_t id_len;
+    bool numbered = t->done.room || t->elsewhere_count;
+    const char *id = numbered ? sql_tuple_field(tuple, len, t->counter, &id_len) : NULL;
+    return merge_set_take(&t->world, sql_tuple_hash(tuple, len)) ||
+           (id && merge_set_has(&t->done, sql_tuple_hash(id, id_len))) ||
+           (id && take_renumbered(t, tuple, len, id, id_len));
+}
+
 /* A row that equals one of the world is taken out of the set, so that of several equal rows in the
  * file only as many count as equal as the world has. */
 int merge_table_rows(struct merge *m, struct merge_table *t, const struct format_item *item,
@@ -332,15 +391,11 @@ int merge_table_rows(struct merge *m, struct merge_table *t, const struct format
     const char *s = item->sql, *end = s + item->sql_len;
     while (s < end && !t->refused) {
         unsigned fields;
-        size_t id_len;
         const char *next = sql_read_tuple(s, end, &fields);
         if (!next || fields != t->column_count)
             return err_set(e, ERR_DAMAGED, 0, "table %s: malformed row", t->name);
         size_t len = (size_t)(next - s);
-        /* An earlier run may have inserted the row too, possibly under a new number. */
-        const char *id = t->done.room ? sql_tuple_field(s, len, t->counter, &id_len) : NULL;
-        if (merge_set_take(&t->world, sql_tuple_hash(s, len)) ||
-            (id && merge_set_has(&t->done, sql_tuple_hash(id, id_len))))
+        if (world_has(t, s, len))
             t->equal++;
         else if (stage_row(m, t, s, len, e) < 0)
             return -1;
@@ -718,7 +773,7 @@ static int note_numbers(struct merge *m, struct merge_table *t, struct err *e)
             json_array_append_new(t->pairs,
                                   json_pack("[o, o]", number_json(old), number_json(now)));
         if (m->deed == MERGE_APPLY)
-            merge_numbers_add(&m->numbers, t->name, column, old, now ? now : old);
+            merge_numbers_add(&m->numbers, t->name, column, old, now ? now : old, m->nonce);
     }
     db_rows_end(r);
     if (got == 0)
@@ -810,6 +865,7 @@ void merge_table_free(struct merge *m, struct merge_table *t)
     db_tables_free(&t->hidden);
     merge_set_free(&t->world);
     merge_set_free(&t->done);
+    free(t->elsewhere);
     buf_free(&t->insert);
     json_decref(t->pairs);
     *t = (struct merge_table){0};

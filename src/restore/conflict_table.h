@@ -20,6 +20,7 @@ struct merge {
     enum merge_deed deed;
     bool renumber;
     const char *file;
+    char nonce[33]; /* of the world */
     struct merge_numbers numbers;
     uint64_t packet;
 };
@@ -33,8 +34,12 @@ struct merge_table {
     size_t column_count, counter; /* index of the AUTO_INCREMENT column; column_count: none */
     struct merge_set world;       /* the table's current rows */
     struct merge_set done;        /* numbers in the file whose rows were inserted and still exist */
-    bool staged;                  /* the temporary table exists */
-    struct buf insert;            /* pending INSERT into it */
+    /* The numbers that rows got in other worlds, by old number. The world may have such a row, if a
+     * dump had it, or another row of that number. */
+    const struct merge_number **elsewhere;
+    size_t elsewhere_count;
+    bool staged;       /* the temporary table exists */
+    struct buf insert; /* pending INSERT into it */
     uint64_t rows, equal, stage_rows, stage_hash;
     const struct config_ledger *ledger; /* the ledger whose table it is; NULL: none */
     uint64_t rolled_up; /* ledger: ids up to this are in totals, or were passed; 0: none */

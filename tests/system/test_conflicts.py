@@ -261,8 +261,10 @@ def test_what_collides_gets_a_new_number(saved):
     assert tables["player"]["numbers"] == [[1, 5001]]
     assert saved.world.sql("SELECT id, points FROM player WHERE nick='Új \"játékos\"'") == ((5001, 1),)
     assert saved.world.sql("SELECT nick FROM player WHERE id=1") == (("játékos 1",),)
+    nonce = saved.world.value("SELECT nonce FROM worldkeeper_sentinel")
     with open(done.result["numbers_file"]) as f:
-        assert f.read() == "table\tcolumn\told\tnew\nplayer\tid\t1\t5001\nplayer\tid\t5000\t5000\n"
+        assert f.read() == ("table\tcolumn\told\tnew\tworld\n"
+                            f"player\tid\t1\t5001\t{nonce}\nplayer\tid\t5000\t5000\t{nonce}\n")
     saved.world.sql("INSERT INTO player (nick,points) VALUES ('the next',1)")
     assert saved.world.value("SELECT id FROM player WHERE nick='the next'") == 5002
     saved.world.sql("UPDATE player SET points=points+1, nick=CONCAT(nick,'!') WHERE id>=5000")
@@ -558,6 +560,46 @@ def test_killed_between_two_tables(saved):
     done = saved.run("--conflicts=" + saved.name, "--apply", "--renumber", "--json")
     assert done.rc == REFUSED and done.result["inserted"] == 0, done
     saved.world.assert_is(after)
+
+
+def test_numbers_of_a_world_that_was_lost(doomed, victim):
+    """Rows that were inserted into a world that was lost since, before a dump had them, are inserted again, although other rows
+    have their numbers now. Rows that a dump had count as equal."""
+    world = doomed.world
+    world.sql("CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, who VARCHAR(20)) ENGINE=MEMORY",
+              "INSERT INTO orders VALUES (1,'ann'),(2,'bob')")
+    doomed.dump()
+    victim.crash()
+    world.sql("INSERT INTO orders VALUES (1,'carl'),(7,'dora')")
+    doomed.ok("--restore")
+    (path,) = doomed.conflicts()
+    numbers = path.replace(".sql.gz", ".numbers.tsv")
+    told = doomed.ok("--conflicts=" + path, "--apply", "--renumber", "--json")
+    assert told["numbers_file"] == numbers and told["inserted"] == 2
+    whole = world.sql("SELECT id, who FROM orders ORDER BY id")
+    assert whole == ((1, "ann"), (2, "bob"), (7, "dora"), (8, "carl"))
+
+    victim.grow_old()
+    victim.crash()
+    doomed.ok("--restore")
+    world.sql("INSERT INTO orders VALUES (7,'emil'),(8,'fred')")
+    told = doomed.ok("--conflicts=" + path, "--apply", "--renumber", "--json")
+    assert put_in(told["tables"]) == {"orders": (2, 2, 0)}, told
+    assert world.sql("SELECT id, who FROM orders WHERE id>8 ORDER BY id") == ((9, "carl"), (10, "dora"))
+
+    world.sql("UPDATE orders SET who='the game' WHERE id=9")  # of this world: recognized by its number
+    assert doomed.ok("--conflicts=" + path, "--apply", "--renumber", "--json")["inserted"] == 0
+    world.sql("UPDATE orders SET who='carl' WHERE id=9")
+    doomed.dump()
+    victim.grow_old()
+    victim.crash()
+    doomed.ok("--restore")  # another world again, which has the rows
+    assert doomed.ok("--conflicts=" + path, "--apply", "--renumber", "--json")["inserted"] == 0
+    with open(numbers) as f:
+        earlier = ["\t".join(line.split("\t")[:4]) + "\n" for line in f]
+    with open(numbers, "w") as f:  # as an earlier version wrote it
+        f.writelines(earlier)
+    assert doomed.ok("--conflicts=" + path, "--apply", "--renumber", "--json")["inserted"] == 0
 
 
 def test_no_numbers_left(lost):

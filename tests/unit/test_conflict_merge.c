@@ -245,21 +245,29 @@ static void test_numbers(void **state)
     struct err e = {0};
     assert_int_equal(merge_numbers_read(kit_dir, file, &n, &e), 0);
     assert_int_equal(n.count, 0);
-    merge_numbers_add(&n, "a\tb\n\\c", "i\td", "1", "18446744073709551615");
-    merge_numbers_add(&n, "t", "id", "-5", "7");
+    merge_numbers_add(&n, "a\tb\n\\c", "i\td", "1", "18446744073709551615", "abc");
+    merge_numbers_add(&n, "t", "id", "-5", "7", "def");
     assert_int_equal(merge_numbers_write(kit_dir, file, &n, &e), 0);
     assert_int_equal(merge_numbers_read(kit_dir, file, &again, &e), 0);
     assert_int_equal(again.count, 2);
     assert_string_equal(again.list[0].table, "a\tb\n\\c");
     assert_string_equal(again.list[0].now, "18446744073709551615");
     assert_string_equal(again.list[1].old, "-5");
-    assert_string_equal(again.text.p, "table\tcolumn\told\tnew\na\\tb\\n\\\\c\ti\\td\t1\t"
-                                      "18446744073709551615\nt\tid\t-5\t7\n");
+    assert_string_equal(again.list[1].world, "def");
+    assert_string_equal(again.text.p, "table\tcolumn\told\tnew\tworld\na\\tb\\n\\\\c\ti\\td\t1\t"
+                                      "18446744073709551615\tabc\nt\tid\t-5\t7\tdef\n");
     merge_numbers_free(&n);
     merge_numbers_free(&again);
     kit_put("conflict-000001-20260101T000000Z.numbers.tsv", "x\na\nb\tc\nd\te\t1\n\n\t\t\t\n", 20);
     assert_int_equal(merge_numbers_read(kit_dir, file, &n, &e), 0);
     assert_int_equal(n.count, 0);
+    merge_numbers_free(&n);
+    static const char earlier[] = "table\tcolumn\told\tnew\nt\tid\t5\t7\n";
+    kit_put("conflict-000001-20260101T000000Z.numbers.tsv", earlier, sizeof earlier - 1);
+    assert_int_equal(merge_numbers_read(kit_dir, file, &n, &e), 0);
+    assert_int_equal(n.count, 1);
+    assert_string_equal(n.list[0].now, "7");
+    assert_string_equal(n.list[0].world, "");
     merge_numbers_free(&n);
 }
 
