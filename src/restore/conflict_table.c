@@ -35,18 +35,32 @@
 /* Lower bound for the size limit of a temporary table. Its memory blocks depend on that limit. */
 #define HEAP_LEAST (UINT64_C(16) << 20)
 
-int merge_begin(struct merge *m, struct err *e)
+static int conflict_table_drop(struct merge *m, const char *table, struct err *e)
 {
-    return db_exec(m->db,
-                   "CREATE TEMPORARY TABLE " TAKEN " (n BIGINT UNSIGNED PRIMARY KEY, fixed TINYINT "
-                   "NOT NULL) ENGINE=MEMORY",
-                   e) < 0 ||
+    return db_execf(m->db, e, "DROP TEMPORARY TABLE IF EXISTS %s", table);
+}
+
+/* Creates the empty tables of taken rows and of new numbers, for each table of the file again: a
+ * table keeps the size limit that the session had when it was created. */
+static int make_notes(struct merge *m, struct err *e)
+{
+    return conflict_table_drop(m, TAKEN "," NUMBERS, e) < 0 ||
+                   db_exec(m->db,
+                           "CREATE TEMPORARY TABLE " TAKEN " (n BIGINT UNSIGNED PRIMARY KEY, fixed "
+                           "TINYINT NOT NULL) ENGINE=MEMORY",
+                           e) < 0 ||
                    db_exec(m->db,
                            "CREATE TEMPORARY TABLE " NUMBERS " (n BIGINT UNSIGNED PRIMARY KEY, id "
                            "BIGINT UNSIGNED NOT NULL) ENGINE=MEMORY",
                            e) < 0
                ? -1
                : 0;
+}
+
+/* Creates tables first, so that a missing privilege is found before anything is read. */
+int merge_begin(struct merge *m, struct err *e)
+{
+    return make_notes(m, e);
 }
 
 /* ---- can it take the rows? ---- */
@@ -148,11 +162,6 @@ static bool conflict_table_redefined(const struct merge *m, struct merge_table *
 }
 
 /* ---- what the world has ---- */
-
-static int conflict_table_drop(struct merge *m, const char *table, struct err *e)
-{
-    return db_execf(m->db, e, "DROP TEMPORARY TABLE IF EXISTS %s", table);
-}
 
 struct reading {
     struct merge_table *t;
@@ -297,6 +306,8 @@ static int make_stage(struct merge *m, struct merge_table *t, struct err *e)
     if (rc == 0)
         rc = db_execf(m->db, e, "SET SESSION max_heap_table_size=%" PRIu64, heap);
     m->copier.limit = 0;
+    if (rc == 0)
+        rc = make_notes(m, e);
     db_column_list(&b, &t->picked);
     if (rc == 0)
         rc = db_exec_with(m->db,
@@ -537,8 +548,8 @@ static int note_repeated(struct merge *m, struct merge_table *t, struct err *e)
  * the first classification of a row stays. */
 static int find_taken(struct merge *m, struct merge_table *t, const struct keys *k, struct err *e)
 {
-    if (db_exec(m->db, "DELETE FROM " TAKEN, e) < 0 || note_repeated(m, t, e) < 0 ||
-        note_keys(m, t, k, false, e) < 0 || note_keys(m, t, k, true, e) < 0)
+    if (note_repeated(m, t, e) < 0 || note_keys(m, t, k, false, e) < 0 ||
+        note_keys(m, t, k, true, e) < 0)
         return -1;
     /* In a MEMORY ledger, a row with an id up to the rollup position is in no total, so its id
      * counts as taken. */
@@ -634,8 +645,6 @@ static int give_numbers(struct merge *m, struct merge_table *t, struct err *e)
 {
     struct numbering by;
     uint64_t want = t->taken - t->stuck;
-    if (db_exec(m->db, "DELETE FROM " NUMBERS, e) < 0)
-        return -1;
     t->renumbered = 0;
     if (!m->renumber || t->taken == 0)
         return 0;

@@ -562,6 +562,22 @@ def test_killed_between_two_tables(saved):
     saved.world.assert_is(after)
 
 
+def test_more_taken_rows_than_the_default_limit_holds(make_server, make_world, make_keeper):
+    """The number of rows whose key is taken is not limited by the server's max_heap_table_size."""
+    keeper = make_keeper(make_world("empty", on=make_server("--max-heap-table-size=16384"))).init()
+    keeper.world.sql("SET max_heap_table_size=16777216", "CREATE TABLE big (id INT AUTO_INCREMENT PRIMARY KEY, v INT) "
+                     "ENGINE=MEMORY", "INSERT INTO big VALUES " + ",".join(f"({n},0)" for n in range(1, 3001)))
+    keeper.dump()
+    keeper.world.sql("UPDATE big SET v=1", "DELETE FROM worldkeeper_sentinel")
+    keeper.ok("--restore", "--force")
+    (path,) = keeper.conflicts()
+    (file,) = keeper.ok("--conflicts=" + path, "--json")["files"]
+    assert compared(file["tables"]) == {"big": (0, 0, 3000)}
+    done = keeper.ok("--conflicts=" + path, "--apply", "--renumber", "--json")
+    assert put_in(done["tables"]) == {"big": (3000, 3000, 0)}
+    assert keeper.world.sql("SELECT COUNT(*), SUM(v), MAX(id) FROM big") == ((6000, 3000, 6000),)
+
+
 def test_numbers_of_a_world_that_was_lost(doomed, victim):
     """Rows that were inserted into a world that was lost since, before a dump had them, are inserted again, although other rows
     have their numbers now. Rows that a dump had count as equal."""
