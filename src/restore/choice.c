@@ -97,10 +97,10 @@ static int choice_load_own(struct restore *r, struct err *e)
 /* ---- what a failed load means ---- */
 
 /* Returns whether the server refused the rows because of their content (duplicate keys, NULL,
- * values that do not fit, CHECK). Then no later attempt will work. */
+ * values that do not fit, MariaDB's CHECK). Then no later attempt will work. */
 static bool is_of_the_rows(const struct err *e)
 {
-    static const int nums[] = {1022, 1048, 1062, 1264, 1265, 1292, 1366, 1406, 1586, 3819, 4025, 0};
+    static const int nums[] = {1022, 1048, 1062, 1264, 1265, 1292, 1366, 1406, 1586, 4025, 0};
     return e->cls == ERR_QUERY && err_among(e, nums);
 }
 

@@ -9,7 +9,9 @@
 #include "mysql/only_table.h"
 #include "mysql/packet_limit.h"
 #include "mysql/rows.h"
+#include "restore/checks.h"
 #include "restore/column_map.h"
+#include "restore/constraints.h"
 #include "restore/plan.h"
 #include "sql/literal.h"
 
@@ -402,11 +404,15 @@ static int give_new_rows(struct loader *l, struct err *e)
 
 /* ---- a table ---- */
 
-/* Turns MariaDB's check of constraints on or off. Dumped rows passed it when they were written, so
- * they are checked only if the table has another definition now. */
-static int judge_checks(struct loader *l, const struct target *t, struct err *e)
+/* Notes whether the table has got a CHECK since the dump, and turns MariaDB's check of constraints
+ * on only then. Dumped rows passed all others when they were written, perhaps in a session of
+ * another time zone. */
+static int judge_checks(struct loader *l, struct target *t, const char *create, struct err *e)
 {
-    bool check = t && !t->skip && plan_changed(l->s.plan, t) && !plan_defines(l->s.plan, t);
+    bool check = t && !t->skip && plan_changed(l->s.plan, t) && !plan_defines(l->s.plan, t) &&
+                 constraints_added(t->now, create);
+    if (t)
+        t->rechecked = check;
     if (check == l->checks || !db_is_mariadb(l->s.db))
         return 0;
     l->checks = check;
@@ -417,12 +423,16 @@ int loader_own_table(struct loader *l, const char *table, const char *create, si
                      struct err *e)
 {
     struct target *t = plan_find(l->s.plan, table);
+    SCOPED(xfree) char *text = xstrndup(create, len);
     if (t)
         t->definition = shadow_definition_hash(create, len);
-    if (judge_checks(l, t, e) < 0 || loader_table(l, table, create, len, e) < 0)
+    if (judge_checks(l, t, text, e) < 0 || loader_table(l, table, create, len, e) < 0)
         return -1;
     if (!l->target)
         return 0;
+    const char *was = plan_defines(l->s.plan, t) ? text : t->now;
+    if (t->unchecked && checks_off(&l->s, t, was ? was : text, e) < 0)
+        return -1;
     if (!plan_defines(l->s.plan, t) &&
         (column_map_letters(t, create, len, e) < 0 || column_map_nulls(t, create, len, e) < 0))
         return -1;

@@ -319,6 +319,9 @@ void plan_clear(struct plan *p)
         free(p->list[i].generated);
         free(p->list[i].misfit);
         free(p->list[i].now);
+        names_free(&p->list[i].enforced);
+        names_free(&p->list[i].enforced_named);
+        names_free(&p->list[i].unenforced);
         if (!p->into)
             free(p->list[i].shadow);
         free(p->list[i].name);

@@ -39,7 +39,11 @@ struct target {
     bool in_way;    /* something other than a table has its name (a view); that gets another name */
     char kept[64];  /* that other name */
     char *misfit;   /* as_dumped: why the rows do not fit */
-    char *now;      /* CREATE TABLE of live; NULL: not read */
+    bool rechecked; /* live has a CHECK that the dump's definition lacks */
+    bool unchecked; /* MySQL: loaded without its CHECKs (checks.h) */
+    struct names enforced, enforced_named; /* unchecked: those of the shadow table; their names */
+    struct names unenforced;               /* unchecked: those that stay not enforced */
+    char *now;                             /* CREATE TABLE of live; NULL: not read */
     uint64_t auto_increment, heap_need, max_data_length;
     uint64_t heap;       /* max_heap_table_size at the shadow's creation; 0: a durable table */
     uint64_t definition; /* shadow_definition_hash() of the dump's definition; 0: not read */

@@ -10,6 +10,7 @@
 #include "journal/delta.h"
 #include "journal/delta_base.h"
 #include "mysql/job.h"
+#include "restore/checks.h"
 #include "restore/load.h"
 #include "restore/plan.h"
 #include "restore/restore.h"
@@ -71,6 +72,38 @@ int redefined_note(struct restore *r, struct err *e)
     return note_in_way(r, e);
 }
 
+/* ---- loading a table again ---- */
+
+/* Prepares the table to be loaded again. */
+static int load_again(struct loader *l, struct target *t, struct err *e)
+{
+    struct delta_table *changes = l->delta ? delta_find(l->delta, t->name) : NULL;
+    if (db_exec_with(l->s.db, "DROP TABLE IF EXISTS ??", DB_ARGS(t->shadow), e) < 0)
+        return err_step(e, "table %s", t->name);
+    if (changes)
+        delta_base_again(changes);
+    *l->rows -= t->rows;
+    t->rows = t->hash = t->warnings = 0;
+    t->created = t->refused = t->unfit = false;
+    plan_forget_columns(t);
+    return 0;
+}
+
+/* Loads a table by `load`, and again without its CHECKs if one of them may have refused a row. A
+ * CHECK that is newer than the dump is not switched off, because the dump's rows were never
+ * checked. */
+static int load_checked(struct loader *l, struct target *t, redefined_load_fn *load, void *arg,
+                        struct err *e)
+{
+    int rc = load(arg, e);
+    if (rc == 0 || !t || t->rechecked || !checks_refused(l->s.db, e))
+        return rc;
+    if (load_again(l, t, e) < 0)
+        return -1;
+    t->unchecked = true;
+    return load(arg, e) < 0 ? -1 : checks_on(&l->s, t, e);
+}
+
 /* ---- does the dump's definition help? ---- */
 
 /* Returns whether a table whose load failed with `e` may be loaded with the dump's definition. */
@@ -84,15 +117,9 @@ static bool redefined_helps(const struct plan *p, const struct target *t, const 
 static int redefined_begin(struct loader *l, struct target *t, const char *engine,
                            const struct err *why, struct err *e)
 {
-    struct delta_table *changes = l->delta ? delta_find(l->delta, t->name) : NULL;
-    if (db_exec_with(l->s.db, "DROP TABLE IF EXISTS ??", DB_ARGS(t->shadow), e) < 0)
-        return err_step(e, "table %s", t->name);
-    if (changes)
-        delta_base_again(changes);
-    *l->rows -= t->rows;
-    t->rows = t->hash = t->warnings = 0;
-    t->created = t->mapped = t->refused = t->unfit = false;
-    plan_forget_columns(t);
+    if (load_again(l, t, e) < 0)
+        return -1;
+    t->mapped = t->unchecked = false;
     t->misfit = xstrdup(why->text);
     t->as_dumped = true;
     t->memory = strcasecmp(engine, "MEMORY") == 0;
@@ -102,13 +129,13 @@ static int redefined_begin(struct loader *l, struct target *t, const char *engin
 int redefined_load(struct loader *l, struct target *t, const char *engine, redefined_load_fn *load,
                    void *arg, struct err *e)
 {
-    int rc = load(arg, e);
+    int rc = load_checked(l, t, load, arg, e);
     if (rc == 0 || !t || !redefined_helps(l->s.plan, t, e))
         return rc;
     struct err why = *e;
     if (redefined_begin(l, t, engine, &why, e) < 0)
         return -1;
-    rc = load(arg, e);
+    rc = load_checked(l, t, load, arg, e);
     /* If this server does not accept that definition, the first error and its hint apply. */
     return rc < 0 && t->unfit ? err_pass(e, &why) : rc;
 }

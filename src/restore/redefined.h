@@ -20,8 +20,9 @@ int redefined_note(struct restore *r, struct err *e);
 int redefined_note_table(struct restore *r, struct target *t, struct err *e);
 /* Lists names in the schema that belong to no base table: views, sequences. */
 int redefined_names(struct db *db, const char *schema, struct names *out, struct err *e);
-/* Loads a table by `load`, and again with the dump's definition if its rows do not fit the present
- * one. `t` NULL: the plan does not have it. `engine`: that of the dump's definition. */
+/* Loads a table by `load`; again without its CHECKs if one of them refuses a row (checks.h); and
+ * again with the dump's definition if its rows do not fit the present one. `t` NULL: the plan does
+ * not have it. `engine`: that of the dump's definition. */
 typedef int redefined_load_fn(void *arg, struct err *e);
 int redefined_load(struct loader *l, struct target *t, const char *engine, redefined_load_fn *load,
                    void *arg, struct err *e);

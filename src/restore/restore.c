@@ -12,6 +12,7 @@
 #include "mysql/lease.h"
 #include "mysql/server.h"
 #include "restore/blocked.h"
+#include "restore/checks.h"
 #include "restore/choice.h"
 #include "restore/code.h"
 #include "restore/code_make.h"
@@ -337,6 +338,7 @@ static int run_steps(struct restore *r, struct err *e)
         return -1;
     if (choice_load(r, e) < 0)
         return e->cls == ERR_DENIED ? -1 : say_of_a_restore(r, e);
+    checks_warn_all(r);
     if (restore_is(r)->swaps)
         return swap_world(r, e);
     if (restore_is(r)->compares)

@@ -16,6 +16,7 @@
 #include "mysql/rows.h"
 #include "mysql/sentinel.h"
 #include "restore/blocked.h"
+#include "restore/checks.h"
 #include "restore/code_make.h"
 #include "restore/conflict.h"
 #include "restore/constraints.h"
@@ -519,23 +520,40 @@ int swap_claim(const struct restore *r, struct err *e)
     return rc;
 }
 
+/* Renames the CHECK constraints of a table. If its rows violate one of them here (checks.h), they
+ * are renamed without being enforced, and then enforced one by one; those that are not are added to
+ * `left`. */
+static int rename_checks(struct db *db, const struct pending_checks *c, const char *now,
+                         const struct buf *change, struct names *left, struct err *e)
+{
+    SCOPED(buf_free) struct buf names_only = {0};
+    SCOPED(names_free) struct names enforced = {0};
+    /* ALTER copies the table. The copy of a MEMORY table gets the size limit of this session. */
+    if (c->heap && db_execf(db, e, "SET SESSION max_heap_table_size=%" PRIu64, c->heap) < 0)
+        return -1;
+    int rc = checks_alter(db, c->table, change->p, e);
+    if (rc == 0 || !checks_refused(db, e))
+        return rc;
+    constraints_rename(&names_only, c->lines, now, &enforced);
+    return checks_alter(db, c->table, names_only.p, e) < 0
+               ? -1
+               : checks_enforce(db, c->table, &enforced, &enforced, left, e);
+}
+
 /* Gives the CHECK constraints of a table the names that they had in the table it replaced. */
 static int names_back(struct db *db, const char *schema, const struct pending_checks *c,
-                      struct err *e)
+                      struct names *left, struct err *e)
 {
     SCOPED(buf_free) struct buf change = {0};
     SCOPED(xfree) char *now = db_create_table(db, schema, c->table, e);
     if (!now)
         return -1;
-    bool due = constraints_rename(&change, c->lines, now) > 0;
-    int rc = due ? db_exec(db, "SET NAMES utf8mb4", e) : 0;
-    /* ALTER copies the table. The copy of a MEMORY table gets the size limit of this session. */
-    if (rc == 0 && due && c->heap)
-        rc = db_execf(db, e, "SET SESSION max_heap_table_size=%" PRIu64, c->heap);
-    if (rc == 0 && due)
-        rc = db_exec_with(db, "ALTER TABLE ?? $", DB_ARGS(c->table, change.p), e);
-    if (due && db_exec(db, "SET NAMES binary", rc < 0 ? NULL : e) < 0)
-        rc = -1;
+    if (constraints_rename(&change, c->lines, now, NULL) == 0)
+        return 0;
+    int rc = checks_utf8(db, true, 0, e);
+    if (rc == 0)
+        rc = rename_checks(db, c, now, &change, left, e);
+    rc = checks_utf8(db, false, rc, e);
     if (rc < 0)
         err_step(e, "renaming the constraints of table %s back", c->table);
     return rc;
@@ -546,10 +564,13 @@ static int all_names_back(struct restore *r, struct err *e)
     int rc = 0;
     for (size_t i = 0; i < r->plan.count && rc == 0; i++) {
         const struct target *t = &r->plan.list[i];
+        SCOPED(names_free) struct names left = {0};
         progress_at(r->job->progress, 0, 0);
         if (t->checks)
             rc = names_back(r->db, r->schema, &(struct pending_checks){t->name, t->checks, t->heap},
-                            e);
+                            &left, e);
+        for (size_t k = 0; k < left.count; k++)
+            checks_warn(r, t->name, left.list[k]);
     }
     return rc;
 }
@@ -713,8 +734,15 @@ static int recover_names(struct db *db, const struct job *job, const struct pend
 {
     for (size_t i = 0; i < p->check_count; i++) {
         struct err why;
+        SCOPED(names_free) struct names left = {0};
         progress_at(job->progress, 0, 0);
-        if (names_back(db, job->cfg->schema, &p->checks[i], &why) == 0)
+        int rc = names_back(db, job->cfg->schema, &p->checks[i], &left, &why);
+        for (size_t k = 0; k < left.count; k++) {
+            SCOPED(buf_free) struct buf text = {0};
+            checks_describe(&text, p->checks[i].table, left.list[k]);
+            job_note(job, "%s", text.p);
+        }
+        if (rc == 0)
             continue;
         if (db_unanswered(&why))
             return err_pass(e, &why);

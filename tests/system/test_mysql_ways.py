@@ -7,6 +7,7 @@ import subprocess
 import pymysql
 import pytest
 from wk.crash import SWAPPED
+from wk.follow import LOG, dump_and_follow, restored
 from wk.keeper import DONE, FAILED, REFUSED
 from wk.server import RIGHTS, SERVER_RIGHTS, client, stock_restore
 from wk.util import CANARY, free_port, ident, wait_for
@@ -186,6 +187,103 @@ def test_names_of_constraints_after_a_kill(make_server, make_world, make_keeper,
     wait_for(lambda: not os.path.exists(os.path.join(keeper.dumps_dir, "pending.json")), "the tidying up")
     world.assert_is(before)
     assert limit <= world.value(room) < 1.1 * limit
+
+
+ZONE = "SET time_zone='+05:30', sql_mode='NO_UNSIGNED_SUBTRACTION'"
+SESSION_CHECKS = [
+    # bonus is valid only in a session of this time zone, pair only in one of this SQL mode
+    "CREATE TABLE bonus (id INT PRIMARY KEY, at TIMESTAMP NOT NULL, day DATE NOT NULL, CHECK (DATE(at)=day), "
+    "CONSTRAINT few CHECK (id<1000), CONSTRAINT off1 CHECK (id>5) NOT ENFORCED) ENGINE=MEMORY",
+    "INSERT INTO bonus VALUES (1,'2026-07-01 01:30:00','2026-07-01')",
+    "CREATE TABLE pair (id INT PRIMARY KEY, a INT UNSIGNED, b INT UNSIGNED, CONSTRAINT `dif``f` CHECK (a-b > -10)) ENGINE=MEMORY",
+    "INSERT INTO pair VALUES (1,1,2)"]
+
+
+def test_checks_that_depend_on_the_session(make_server, make_world, make_keeper):
+    """Rows that a CHECK accepts only in the server's time zone or SQL mode are restored in every way, and after a kill, with
+    the same constraints enforced."""
+    server = make_server()
+    again(server, "time_zone='+05:30'", "sql_mode='NO_UNSIGNED_SUBTRACTION'")
+    world, other = make_world(on=server), make_world("empty", on=server)
+    world.sql(ZONE, *SESSION_CHECKS)
+    keeper = make_keeper(world).init()
+    for schema in ("worldkeeper_drill_w1", other.schema):
+        server.grant("keeper@localhost", schema)
+    before = world.snapshot()
+    keeper.dump()
+    for _ in range(2):
+        lose(world)
+        assert "warning" not in keeper.ok("--restore", "--json")
+        world.assert_is(before)
+    assert "warning" not in keeper.ok("--restore", "--into", other.schema, "--json")
+    other.assert_is(before)
+    assert "not enforced" not in str(keeper.ok("--drill", "--json"))
+    lose(world)
+    assert keeper.run("--restore", fault="restore.dropped=kill").rc != DONE
+    assert "warning" not in keeper.ok("--restore", "--force", "--json")
+    world.assert_is(before)
+    world.sql("DROP TABLE bonus, pair")
+    keeper.ok("--restore", "--force")
+    world.assert_is(before)
+
+
+def test_checks_that_this_server_cannot_confirm(make_server, make_world, make_keeper):
+    """A CHECK that rows violate in the server's time zone and SQL mode too does not prevent the restore of the newest dump. It
+    stays not enforced, and the warning has the statement that enforces it."""
+    world = make_world(on=make_server())
+    keeper = make_keeper(world).init()
+    keeper.dump()
+    world.sql(ZONE, *SESSION_CHECKS)
+    before = world.snapshot()
+    dump = keeper.dump()["name"]
+    for _ in range(2):
+        lose(world)
+        done = keeper.ok("--restore", "--json")
+        assert done["dump"] == dump and not done["skipped"], done
+        alters = re.findall(r"ALTER TABLE [^;]* ENFORCED", done["warning"])
+        assert sorted(alters) == ["ALTER TABLE `bonus` ALTER CHECK `bonus_chk_1` ENFORCED",
+                                  "ALTER TABLE `pair` ALTER CHECK `dif``f` ENFORCED"], done
+        assert "bonus_chk_1` CHECK ((cast(`at` as date) = `day`)) /*!80016 NOT" in world.sql("SHOW CREATE TABLE bonus")[0][1]
+        world.sql(ZONE, *alters)
+        world.assert_is(before)
+
+
+def test_checks_do_not_drop_the_journal(make_server, make_world, make_keeper):
+    """A row of the journal that a CHECK refuses in our session is restored with all other changes, each time."""
+    server = make_server(*LOG, "--default-time-zone=+05:30", "--sql-mode=NO_UNSIGNED_SUBTRACTION")
+    world = make_world(on=server)
+    keeper = make_keeper(world, {"dump": {"interval": "1h"}}).init()
+    server.grant("keeper@localhost", world.schema)
+    server.sql("GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO keeper@localhost")
+    world.sql(ZONE, *SESSION_CHECKS, "DELETE FROM bonus", "DELETE FROM pair")
+    dump_and_follow(keeper)
+    world.sql(ZONE, "INSERT INTO bonus VALUES (1,'2026-07-01 01:30:00','2026-07-01')", "INSERT INTO pair VALUES (1,1,2)")
+    for n in range(2):
+        world.sql(f"INSERT INTO chat VALUES ({90 + n},'late')")
+        before, last = world.snapshot(), keeper.status().get("last_restore")
+        server.crash()
+        told = restored(keeper, last)
+        assert told["journal"]["whole"], told
+        world.assert_is(before)
+
+
+def test_checks_by_hand(make_server, make_world, make_keeper):
+    """The command in LIMITS of worldkeeper(8) loads a dump whose rows violate a CHECK in the dump's session."""
+    server = make_server()
+    world, other = make_world(on=server), make_world("empty", on=server)
+    world.sql(ZONE, *SESSION_CHECKS)
+    keeper = make_keeper(world).init()
+    before = world.snapshot()
+    keeper.dump()
+    text = subprocess.run(["gunzip", "-c", keeper.path(keeper.newest())], capture_output=True, check=True).stdout
+    assert subprocess.run(client(server, other.schema), input=text, capture_output=True, check=False).returncode != 0
+    manual = open(os.path.join(os.path.dirname(__file__), "../../etc/worldkeeper.8"), encoding="utf-8").read()
+    command = re.search(r"sed -E \\\(aq(.*)\\\(aq", manual)[1].replace("\\e", "\\")
+    text = subprocess.run(["sed", "-E", command], input=text, capture_output=True, check=True).stdout
+    subprocess.run(client(server, other.schema), input=text, check=True)
+    other.sql(ZONE, "ALTER TABLE bonus ALTER CHECK bonus_chk_1 ENFORCED, ALTER CHECK few ENFORCED",
+              "ALTER TABLE pair ALTER CHECK `dif``f` ENFORCED")
+    other.assert_is(before)
 
 
 def test_libraries(make_server, make_world, make_keeper):

@@ -319,3 +319,25 @@ def test_every_table_outlives_a_restart_now(make_server, make_world, make_keeper
     world.server.crash()
     keeper.start()
     world.assert_is(before)
+
+
+@pytest.mark.only("mariadb", why="MySQL always checks")
+def test_a_check_that_is_not_new(make_server, make_world, make_keeper):
+    """Rows that a CHECK accepts only in the game's time zone are restored into a table that got a column since the dump. A
+    CHECK that is newer than the dump is applied, also if it belongs to a column."""
+    world = make_world("small", make_server(*NO_LOG))
+    world.sql("SET time_zone='+05:30'",
+              *(f"CREATE TABLE {t} (id INT PRIMARY KEY, t TIMESTAMP NULL CHECK (t >= '2026-01-01 00:00:00'), n INT CHECK (n>0), "
+                "CHECK (t < '2027-01-01 00:00:00')) ENGINE=MEMORY" for t in ("wider", "narrower", "by_column")),
+              *(f"INSERT INTO {t} VALUES (1,'2026-01-01 01:00:00',1),(2,'2026-03-01 01:00:00',9)"
+                for t in ("wider", "narrower", "by_column")))
+    keeper = make_keeper(world).init()
+    keeper.dump()
+    world.sql("SET time_zone='+05:30'", "ALTER TABLE wider ADD bonus INT NOT NULL DEFAULT 3",
+              "DELETE FROM narrower WHERE n=9", "ALTER TABLE narrower ADD CHECK (n<9)",
+              "DELETE FROM by_column WHERE n=9", "ALTER TABLE by_column MODIFY n INT CHECK (n<9)")
+    world.server.crash()
+    done = keeper.ok("--restore", "--json")
+    assert sorted(t["table"] for t in done["as_dumped"]) == ["by_column", "narrower"], done
+    assert world.sql("SELECT id,n,bonus FROM wider ORDER BY id") == ((1, 1, 3), (2, 9, 3))
+    assert [world.value(f"SELECT COUNT(*) FROM {t}") for t in ("narrower", "by_column")] == [2, 2]

@@ -32,7 +32,7 @@ static void expect_rename(const char *was, const char *now, size_t count, const 
 {
     struct buf b = {0};
     buf_adds(&b, "");
-    assert_int_equal(constraints_rename(&b, was, now), count);
+    assert_int_equal(constraints_rename(&b, was, now, NULL), count);
     assert_string_equal(b.p, want);
     buf_free(&b);
 }
@@ -84,9 +84,62 @@ static void test_odd_texts(void **state)
 #undef ODD
 }
 
+/* A restore may leave a constraint not enforced, which does not change its name. */
+static void test_enforcement(void **state)
+{
+    (void)state;
+#define LOOSE POSITIVE " /*!80016 NOT ENFORCED */"
+    struct buf b = {0};
+    struct names enforced = {0}, named = {0};
+    const char *was = HEAD "  CONSTRAINT `x`" POSITIVE ",\n  CONSTRAINT `y`" SMALL TAIL;
+    expect_rename(was, HEAD "  CONSTRAINT `x`" LOOSE ",\n  CONSTRAINT `y`" SMALL TAIL, 0, "");
+    expect_rename(was, HEAD "  CONSTRAINT `c1`" LOOSE TAIL, 1,
+                  "DROP CHECK `c1`, ADD CONSTRAINT `x`" LOOSE);
+    /* of two with the same condition, the one that is enforced as before is the counterpart */
+    expect_rename(HEAD "  CONSTRAINT `x`" LOOSE ",\n  CONSTRAINT `y`" POSITIVE TAIL,
+                  HEAD "  CONSTRAINT `c1`" POSITIVE ",\n  CONSTRAINT `c2`" LOOSE TAIL, 2,
+                  "DROP CHECK `c2`, DROP CHECK `c1`, ADD CONSTRAINT `x`" LOOSE
+                  ", ADD CONSTRAINT `y`" POSITIVE);
+    const char *now = HEAD "  CONSTRAINT `c1`" POSITIVE ",\n  CONSTRAINT `c2`" SMALL TAIL;
+    assert_int_equal(constraints_rename(&b, was, now, &enforced), 2);
+    assert_string_equal(b.p, "DROP CHECK `c1`, DROP CHECK `c2`, ADD CONSTRAINT `x`" POSITIVE
+                             " NOT ENFORCED, ADD CONSTRAINT `y`" SMALL);
+    assert_int_equal(enforced.count, 1);
+    assert_string_equal(enforced.list[0], "x");
+    names_free(&enforced);
+    constraints_enforced(now, was, &enforced, &named);
+    assert_int_equal(enforced.count, 1);
+    assert_string_equal(enforced.list[0], "c1");
+    assert_string_equal(named.list[0], "x");
+    names_free(&enforced);
+    names_free(&named);
+    buf_free(&b);
+#undef LOOSE
+}
+
+static void test_added(void **state)
+{
+    (void)state;
+    const char *column = "CREATE TABLE `a` (\n  `v` int(11) DEFAULT NULL CHECK (`v` > 0)" TAIL;
+    const char *plain = "CREATE TABLE `a` (\n  `v` int(11) DEFAULT NULL" TAIL;
+    const char *one = "CREATE TABLE `a` (\n  `v` int(11),\n  CONSTRAINT `x`" POSITIVE TAIL;
+    const char *two =
+        "CREATE TABLE `a` (\n  `v` int(11),\n  `w` int(11),\n  CONSTRAINT `n`" POSITIVE
+        ",\n  CONSTRAINT `z`" SMALL TAIL;
+    assert_false(constraints_added(plain, plain));
+    assert_false(constraints_added(column, column));
+    assert_true(constraints_added(column, plain));
+    assert_false(constraints_added(plain, column));
+    assert_true(constraints_added(one, plain));
+    assert_false(constraints_added(two, one)); /* another name, and one that is not enforced */
+    assert_true(constraints_added(one, "CREATE TABLE"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_rename),
-                                       cmocka_unit_test(test_odd_texts)};
+                                       cmocka_unit_test(test_odd_texts),
+                                       cmocka_unit_test(test_enforcement),
+                                       cmocka_unit_test(test_added)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
