@@ -260,6 +260,12 @@ static const struct check_rule tables[] = {
     {"tables", "dump.engines=all restore.scope=all", CHECK_FAIL,
      "that foreign keys point to: they would point to the old tables after a swap: {names}",
      "[restore] scope = lost", true, REFERENCED},
+    {"tables", "!mariadb dump.engines=all restore.scope=all", CHECK_WARN,
+     "with generated columns over a TIMESTAMP, which a restore computes again in the time zone "
+     "UTC: {names}",
+     "after a restore, in a session with the time zone of the game: ALTER TABLE … FORCE, "
+     "ALGORITHM=COPY",
+     true, DB_ZONED_TABLES},
     {"tables", "dump.engines=all", CHECK_WARN,
      "that are sequences: neither dumped nor restored: {names}", "mysqldump dumps them", true,
      TABLES("TABLE_TYPE='SEQUENCE'")},

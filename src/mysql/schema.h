@@ -123,6 +123,19 @@ bool db_rows_elsewhere(const struct db_table *t);
  * without mapping. */
 void db_columns_hash(const struct db_table *t, char out[17]);
 
+/* A SELECT, with ? for the schema, of the tables with stored or indexed generated columns, and with
+ * a generated column over a TIMESTAMP, or over FROM_UNIXTIME(): its values depend on the time zone
+ * of the session that wrote the row. Only MySQL allows this. */
+#define DB_ZONED_TABLES                                                                            \
+    "SELECT DISTINCT g.TABLE_NAME FROM information_schema.COLUMNS g JOIN "                         \
+    "information_schema.COLUMNS k ON k.TABLE_SCHEMA=g.TABLE_SCHEMA AND k.TABLE_NAME=g.TABLE_NAME " \
+    "WHERE g.TABLE_SCHEMA=? AND k.EXTRA LIKE '%GENERATED%' AND k.GENERATION_EXPRESSION<>'' AND "   \
+    "(k.EXTRA LIKE '%STORED%' OR k.COLUMN_KEY<>'') AND g.GENERATION_EXPRESSION<>'' AND "           \
+    "(g.DATA_TYPE='timestamp' OR g.GENERATION_EXPRESSION LIKE '%from_unixtime(%' OR EXISTS "       \
+    "(SELECT 1 FROM information_schema.COLUMNS t WHERE t.TABLE_SCHEMA=g.TABLE_SCHEMA AND "         \
+    "t.TABLE_NAME=g.TABLE_NAME AND t.DATA_TYPE='timestamp' AND "                                   \
+    "INSTR(g.GENERATION_EXPRESSION,CONCAT('`',REPLACE(t.COLUMN_NAME,'`','``'),'`'))>0))"
+
 /* Returns the SHOW CREATE TABLE text (malloc). */
 char *db_create_table(struct db *db, const char *schema, const char *table, struct err *e);
 

@@ -27,6 +27,7 @@
 #include "restore/swap.h"
 #include "restore/turn.h"
 #include "restore/warm_int.h"
+#include "sql/literal.h"
 
 /* Milliseconds. The sessions of a killed restore end with their current statement. */
 #define LEASE_PATIENCE 2000
@@ -108,6 +109,30 @@ static void warn_of_replicas(struct restore *r)
                     "(error 1032) or already has (1062)",
                     n, verb);
         job_note(r->job, "%s", out->warning);
+    }
+}
+
+/* Reports durable tables whose stored columns the server has computed in our time zone. */
+static void warn_of_generated(struct restore *r)
+{
+    SCOPED(names_free) struct names zoned = {0};
+    bool durable = false;
+    for (size_t i = 0; i < r->plan.count; i++)
+        durable |= r->plan.list[i].created && !r->plan.list[i].memory;
+    if (!durable || db_is_mariadb(r->db) ||
+        db_names_select(r->db, DB_ZONED_TABLES, DB_ARGS(r->schema), &zoned, NULL) < 0)
+        return;
+    for (size_t i = 0; i < r->plan.count; i++) {
+        const struct target *t = &r->plan.list[i];
+        SCOPED(buf_free) struct buf alter = {0}, shown = {0};
+        if (t->skip || !t->created || !names_has(&zoned, t->shadow))
+            continue;
+        sql_fill(&alter, "ALTER TABLE ?? FORCE, ALGORITHM=COPY", DB_ARGS(t->name));
+        text_clean(&shown, alter.p, 300);
+        result_warn(r->out,
+                    "generated columns over a TIMESTAMP were computed in the time zone UTC; in a "
+                    "session with that of the game: %s",
+                    shown.p);
     }
 }
 
@@ -339,6 +364,7 @@ static int run_steps(struct restore *r, struct err *e)
     if (choice_load(r, e) < 0)
         return e->cls == ERR_DENIED ? -1 : say_of_a_restore(r, e);
     checks_warn_all(r);
+    warn_of_generated(r);
     if (restore_is(r)->swaps)
         return swap_world(r, e);
     if (restore_is(r)->compares)

@@ -286,6 +286,33 @@ def test_checks_by_hand(make_server, make_world, make_keeper):
     other.assert_is(before)
 
 
+def test_generated_columns_of_another_time_zone(make_server, make_world, make_keeper):
+    """--check and the result of a restore name durable tables whose generated columns depend on the time zone, and the
+    statement of the warning computes them as the game did."""
+    world = make_world(on=make_server())
+    world.sql(ZONE, *(f"CREATE TABLE {t} (id INT PRIMARY KEY, at TIMESTAMP NULL, n INT, {column}) ENGINE=InnoDB"
+                      for t, column in (("hours", "h INT AS (HOUR(at)) STORED"),
+                                        ("chain", "h INT AS (HOUR(at)), i INT AS (h+1) STORED"),
+                                        ("days", "h DATETIME AS (at), KEY (h)"),
+                                        ("epoch", "h DATETIME AS (FROM_UNIXTIME(n)) STORED"),
+                                        ("fine", "h INT AS (n+1) STORED"), ("read_only", "h INT AS (HOUR(at))"))),
+              *(f"INSERT INTO {t} (id,at,n) VALUES (1,'2026-05-05 02:00:00',7)"
+                for t in ("hours", "chain", "days", "epoch", "fine", "read_only")))
+    keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
+    told = [c["text"] for c in keeper.run("--check", "--json").result["checks"] if "over a TIMESTAMP" in c["text"]]
+    assert len(told) == 1 and told[0].endswith(": `chain`, `days`, `epoch`, `hours`"), told
+    reads = [f"SELECT h FROM {t}" for t in ("hours", "chain", "days", "epoch", "fine")] + ["SELECT h FROM days FORCE INDEX (h)"]
+    before = [world.sql(ZONE, s) for s in reads]
+    keeper.dump()
+    lose(world)
+    warning = keeper.ok("--restore", "--json")["warning"]
+    alters = re.findall(r"ALTER TABLE [^;]*COPY", warning)
+    assert sorted(a.split("`")[1] for a in alters) == ["chain", "days", "epoch", "hours"], warning
+    assert world.sql(ZONE, "SELECT h FROM hours") != before[0]
+    world.sql(ZONE, *alters)
+    assert [world.sql(ZONE, s) for s in reads] == before
+
+
 def test_libraries(make_server, make_world, make_keeper):
     """Libraries (CREATE LIBRARY) are dumped and restored like functions, and --check reports a missing privilege to read them."""
     server = make_server("--log-bin-trust-function-creators=ON")
