@@ -1244,7 +1244,9 @@ cron_pipeline() {
         w=() first=''
         IFS=$sep read -rd '' -a w < <(printf '%s%s\0' "$command" "$sep") || true
         case $sep$command$sep in
-        *"${sep}["*"]$sep" | *"${sep}test$sep"*) continue ;; # starts nothing
+        *"${sep}["*"]$sep" | "${sep}test$sep"* | "${sep}if${sep}test$sep"* | "${sep}!${sep}test$sep"*)
+            continue # starts nothing
+            ;;
         *"${sep}cd$sep")
             lookup HOME
             cron_at=$REPLY

@@ -336,7 +336,12 @@ static int control_status(struct action_context *a, const struct request *r, jso
     if (rc < 0)
         return rc;
     text_clean(&name, js_text(*status, "world"), 60);
-    return control_refuse_other(name.p ? name.p : "", a->cfg->name, e);
+    rc = control_refuse_other(name.p ? name.p : "", a->cfg->name, e);
+    if (rc < 0) { /* it says nothing about this world */
+        json_decref(*status);
+        *status = NULL;
+    }
+    return rc;
 }
 
 /* A supervisor of an earlier version rejects the world's name. It gets the request without the name

@@ -577,6 +577,8 @@ def test_cron_lines_alone(m, tmp_path):
     "* * * * * root {script_link} mars",
     "* * * * * root flock -n {old}/lock {old}/dump.sh mars",
     "* * * * * root [ -x {old}/dump.sh ] && {old}/dump.sh mars",
+    "* * * * * root if test -x {old}/dump.sh; then cd {old} && ./dump.sh mars; fi",
+    "* * * * * root cd {old} && ./dump.sh mars test",
     "* * * * * root bash -lc 'cd {old} && ./dump.sh mars'",
     "HOME={base}\n  * * * * * root $HOME/old/dump.sh mars",
     "HOME = \"{base}\"\n* * * * * root ~/old/dump.sh mars",
