@@ -428,7 +428,7 @@ int loader_own_table(struct loader *l, const char *table, const char *create, si
         t->definition = shadow_definition_hash(create, len);
     if (judge_checks(l, t, text, e) < 0 || loader_table(l, table, create, len, e) < 0)
         return -1;
-    if (!l->target)
+    if (!t || !l->target)
         return 0;
     const char *was = plan_defines(l->s.plan, t) ? text : t->now;
     if (t->unchecked && checks_off(&l->s, t, was ? was : text, e) < 0)
