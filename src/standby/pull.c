@@ -148,13 +148,22 @@ static int bring_newest(struct pull *p, const struct catalog *here, struct err *
 /* ---- what is here ---- */
 
 /* Applies the retention: after a new dump, which makes older files superfluous, and in the first
- * step, because a new [retention] may keep less, and a full disk has no room for a new dump. */
-static int pull_trim(struct pull *p, int journal, struct err *e)
+ * step, because a new [retention] may keep less, and a full disk has no room for a new dump. A file
+ * that cannot be deleted must prevent neither a download nor a promotion: each step tries again. */
+static void pull_trim(struct pull *p, int journal)
 {
+    struct err why = {0}, more = {0};
     unsigned removed;
-    if (catalog_retain(p->dirfd, p->cfg->name, &p->cfg->retention, &removed, e) < 0)
-        return -1;
-    return journal < 0 ? 0 : segment_store_trim(p->cfg, journal, p->dirfd, e);
+    if (!p->trim_due)
+        return;
+    bool kept = catalog_retain(p->dirfd, p->cfg->name, &p->cfg->retention, &removed, &why) < 0;
+    p->trim_due = kept;
+    if (journal >= 0 && segment_store_trim(p->cfg, journal, p->dirfd, &more) < 0)
+        p->trim_due = true;
+    if (!p->trim_due || p->skipped.cls != ERR_NONE)
+        return;
+    p->skipped = kept ? why : more;
+    err_step(&p->skipped, "deleting what [retention] and [journal] no longer keep");
 }
 
 /* Sets p->newest, and p->moment to the time of the newest dump, or to that of the journal's last
@@ -198,8 +207,11 @@ static int take_journal(struct pull *p, const struct catalog *here, bool fetched
     if (p->fetch.passed.cls != ERR_NONE)
         p->skipped = p->fetch.passed;
     SCOPED(file_close) int journal = journal_dir(p->cfg);
-    return (fetched && pull_trim(p, journal, e) < 0) || pull_look(p, newest, journal, e) < 0 ? -1
-                                                                                             : 0;
+    if (fetched) {
+        p->trim_due = true;
+        pull_trim(p, journal);
+    }
+    return pull_look(p, newest, journal, e);
 }
 
 /* Reads the record. Only the record's world is fetched, restored and kept loaded, even if another
@@ -254,8 +266,8 @@ int pull_step(struct pull *p, struct err *e)
         settle_journal(p->cfg, e) < 0 || follow_record(p, e) < 0)
         return -1;
     SCOPED(file_close) int journal = journal_dir(p->cfg);
-    if (first && pull_trim(p, journal, e) < 0)
-        return -1;
+    p->trim_due |= first;
+    pull_trim(p, journal);
     SCOPED(catalog_free) struct catalog here = {0};
     if (catalog_load(p->dirfd, p->cfg->name, &here, e) < 0)
         return -1;

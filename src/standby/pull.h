@@ -18,6 +18,7 @@ struct pull {
     struct fetch fetch;
     bool open; /* the store is open, and the lock is held: no other process fetches anything */
     int lock;
+    bool trim_due;      /* [retention] is to be applied: in the first step, and after a failure */
     struct lives lives; /* the record, as read by the last step; number 0: there is none */
     char bad[PULL_BAD_MAX][DUMP_NAME_MAX];
     unsigned bad_count;
@@ -25,7 +26,9 @@ struct pull {
     /* What is here after a successful step. */
     struct manifest newest; /* without its tables (manifest_figures()); name "": there is none */
     wall_t moment; /* time of the newest change here, by the primary's clocks; ms 0: not known */
-    struct err skipped; /* a newer dump or a part of the journal that is damaged; ERR_NONE: none */
+    /* A newer dump or a part of the journal that is damaged, or a file that [retention] cannot
+     * delete; ERR_NONE: none. */
+    struct err skipped;
 };
 
 /* Lists the store and fetches what is newer there. Connects if necessary; after an error call
