@@ -97,16 +97,14 @@ static int need_word(struct action_context *a, const struct request *r, const st
 #define UNSEEN_LIVES 100 /* begun by the lost machine since the store was last read */
 
 /* Returns true if the error that a read of the store ended with shows that the store is not
- * available. An error of this machine, such as a full disk, proves nothing of that kind: the store
- * may have newer data, which a promotion without the store would lose. A mounted store has errors
- * of the same class as the local disk, so it is listed again. */
+ * available. An error of this machine, such as a full disk, does not show that: the store may have
+ * newer data, which a promotion without the store would lose. The store is listed again, because a
+ * single request may fail, and a mounted store has errors of the same class as the local disk. */
 static bool store_lost(const struct pull *p, const struct err *e)
 {
     SCOPED(copies_free) struct copies there = {0};
     struct remote *store = NULL;
     struct err none;
-    if (e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED)
-        return true;
     if (e->cls == ERR_BUSY || e->cls == ERR_DAMAGED || e->cls == ERR_NOSPACE ||
         e->cls == ERR_CONFIG)
         return false;
@@ -124,7 +122,10 @@ static int do_without(struct action_context *a, const struct request *r, struct 
     struct err why = *e;
     char t[TEXT_SHORT];
     if (!store_lost(p, e))
-        return -1;
+        return e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED
+                   ? err_hint(e, "the store answers now, and may have newer data: repeat the "
+                                 "command")
+                   : -1;
     if (pull_here(p, e) < 0)
         return err_step(e, "reading what is here");
     if (!p->newest.name[0])
