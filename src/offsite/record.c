@@ -158,8 +158,9 @@ static int record_doubt(const struct transfer *t, const char *world, const struc
             why->text);
     return err_hint(e,
                     "systemctl restart worldkeeper@%s on the machine that keeps the world writes "
-                    "the record again; if its version is newer, update this machine; if it is lost "
-                    "with its dump directory, move the file elsewhere: the record before it counts",
+                    "the record again; if that machine runs a newer version, update this one; if "
+                    "that machine and its dump directory are lost, move the file elsewhere: then "
+                    "the record before it counts",
                     world);
 }
 
@@ -205,10 +206,13 @@ int record_read(const struct transfer *t, const char *world, const struct lives 
         tried = f.newest;
         f.below = &tried;
     }
-    return err_set(
-        e, ERR_REFUSED, 0,
-        "cannot determine the record of the world: %u newer files have no valid HMAC: %s", TRIES,
-        ignored->text);
+    err_set(e, ERR_REFUSED, 0,
+            "cannot determine the record of the world: %u newer files have no valid HMAC: %s",
+            TRIES, ignored->text);
+    return err_hint(e,
+                    "find out what wrote them, and remove the files in %s%s that no machine of "
+                    "this world wrote",
+                    remote_shown(t->store), dir);
 }
 
 /* The result does not depend on the store's answer to the write: the record is written if the

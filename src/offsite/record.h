@@ -44,8 +44,8 @@ bool record_replaced(const struct lives *newest, const struct life *own, const s
  *
  * ERR_DAMAGED: a newer record, which this machine does not know, is damaged or of a newer version.
  * It may name another owner, so an older record must not decide: this machine waits. With a signing
- * key that is so only if it is signed; otherwise any account that can write to the store could stop
- * the world. */
+ * key only a signed record counts for this; otherwise any account that can write to the store could
+ * stop the world. */
 int record_read(const struct transfer *t, const char *world, const struct lives *last,
                 struct lives *io, struct err *ignored, struct err *e);
 /* Writes it and reads it back. ERR_REFUSED: another machine was faster. */
