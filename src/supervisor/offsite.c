@@ -58,7 +58,7 @@ struct report {
     bool failed;              /* a step has failed since the last report */
     bool trouble;             /* the last step failed, or something cannot be stored */
     bool away;                /* cause of the trouble: the store does not answer */
-    bool fenced;              /* cause of the trouble: another machine stores the world there */
+    bool fenced;              /* cause: another machine stores the world there, or may do so */
     bool made;                /* copies are made nevertheless; only one item cannot be stored */
     struct err why;           /* error of the trouble */
     char done[DUMP_NAME_MAX]; /* dump that was stored since the last report; "": none */
@@ -204,7 +204,8 @@ static void offsite_ignored(struct child *c, struct err *ignored)
     bool passed = ignored->cls != ERR_NONE && (r->damaged || r->highest > r->number);
     if (!passed || c->u.skipped.cls != ERR_NONE)
         return;
-    err_step(ignored, "a file newer than the record of the world is ignored");
+    err_step(ignored, r->damaged ? "the record of the world is replaced by this machine's copy"
+                                 : "a file newer than the record of the world is ignored");
     err_hint(ignored, "find out what wrote it: two machines of one world need the same [dump] "
                       "hmac_key_file. If no machine of this world wrote it, remove the file");
     c->u.skipped = *ignored;
