@@ -18,21 +18,24 @@
 
 struct doubts {
     struct buf names;
-    struct timespec changed; /* when the uploader last created or deleted the file */
+    /* Modification time of the journal's directory: it changes when the uploader writes or deletes
+     * the file. */
+    struct timespec changed;
 };
 
 /* Writes the name of the file in the journal's directory. */
 void doubts_name(const char *world, char out[SEGMENT_NAME_MAX]);
-/* Reads the file of the uploader of another process, `dirfd` being the journal's directory. Free
- * it with doubts_free(). Returns 0, or -1. Without a file there are no names. */
+/* Reads the file; `dirfd` is the journal's directory. Free it with doubts_free(). Returns 0, or -1.
+ * Without a file there are no names. */
 int doubts_read(int dirfd, const char *world, struct doubts *out, struct err *e);
 void doubts_free(struct doubts *d);
 /* Returns the line of a part, or NULL if its name is not there. */
 char *doubts_find(const struct buf *names, const char *name);
 /* Removes the doubted parts from the list. */
 void doubts_drop(const struct doubts *d, struct copies *c);
-/* Returns whether everything up to byte `at` of this segment was read back at some time from
- * `before` to `after`, if a list from between them, without their parts, has it. A part whose
+/* Returns whether everything up to byte `at` of this segment was read back, if the list has it.
+ * `before` and `after` were read before and after the store was listed; their parts are not in the
+ * list. A part whose
  * upload failed may be listed and be deleted after that, to be sent again. Parts are sent in
  * order, so if a later one is doubted, those before it were read back. If none is, no upload may
  * have begun and ended in between. Pure. */

@@ -182,18 +182,15 @@ static bool is_listed(const struct upload *u, uint64_t number)
  * again, and stays. Names that the store does not have are free again. */
 static enum remote_result settle_doubts(struct upload *u, int dirfd, struct err *e)
 {
-    char file[SEGMENT_NAME_MAX];
     enum remote_result got = REMOTE_OK;
     SCOPED(buf_free) struct buf kept = {0};
+    SCOPED(doubts_free) struct doubts found = {.names = {0}};
     if (u->doubted)
         return REMOTE_OK;
-    doubts_name(u->cfg->name, file);
     buf_clear(&u->doubts);
-    struct err why = {0};
-    if (file_read(dirfd, file, (size_t)2 * DOUBTS_MAX, &u->doubts, &why) < 0 && why.num != ENOENT) {
-        err_pass(e, &why);
+    if (doubts_read(dirfd, u->cfg->name, &found, e) < 0)
         return REMOTE_STOPPED;
-    }
+    buf_add(&u->doubts, found.names.p, found.names.len);
     for (size_t i = 0; i < u->there.part_count && got == REMOTE_OK;) {
         char name[COPY_NAME_MAX];
         copy_part_name(name, u->cfg->name, &u->there.parts[i]);
