@@ -825,7 +825,7 @@ def test_a_round_while_the_standby_is_connected(make_pair, store):
     path = store["offsite"]["url"].removeprefix("file://").rstrip("/")
     os.rename(path, path + ".lost")
     refused = two.run("--promote", "--by-hand", "--force")
-    assert refused.rc != DONE, refused
+    assert refused.rc != DONE and "reading the store: cannot open directory" in refused.err, refused
 
 
 def record(store):
@@ -1065,6 +1065,13 @@ def test_a_record_of_a_stranger(make_pair, store):
     one.wait(lambda: any(junk in t["what"] for t in one.status().get("troubles", [])), "an alert that names the file")
     assert records(store)[1] == sorted([*before, junk])
     assert one.state() == "UP" and two.state() == "STANDBY"
+    for number in range(7, 40):  # more than are read
+        with open(os.path.join(at, f"{number}-7-{'a' * 32}.json"), "w") as f:
+            f.write("{}")
+    one.kill9()
+    refused = two.run("--promote", "--by-hand", "--force")
+    assert refused.rc != DONE and "32 newer files have no valid HMAC" in refused.err, refused
+    assert "remove" in refused.err.split("HINT")[1] and "w1/record" in refused.err.split("HINT")[1], refused
 
 
 def spoil_record(store, how):
@@ -1196,6 +1203,64 @@ def test_a_smaller_retention_on_a_full_standby(make_pair):
         two.wait(lambda: "cannot fetch" in (standby(two).get("last_error") or ""), lambda: standby(two))
         two.reload({"retention": {"keep_last": "1"}})
         two.wait(lambda: standby(two).get("newest") == name, lambda: standby(two))
+
+
+@NEEDS_MOUNT
+def test_a_dump_that_the_standby_cannot_delete(make_pair):
+    """A dump that [retention] must delete and that cannot be deleted is reported. The standby still fetches, and is promoted."""
+    rules = {"keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}
+    one, two = make_pair("small", (), retention={"keep_last": "1", **rules}, journal={"mode": "off"})
+    two.configure({"journal": {"mode": "off"}})
+    two.start("STANDBY")
+    one.start()
+    first = one.dump()["name"]
+    two.wait(lambda: standby(two).get("newest") == first, "the dump here")
+    held = os.path.join(two.dumps_dir, first + ".json")
+    subprocess.run(["mount", "--bind", held, held], check=True)
+    try:
+        for _ in range(2):
+            name = one.dump()["name"]
+            two.wait(lambda: standby(two).get("newest") == name, lambda: standby(two))
+        told = two.expect("it is reported", standby=lambda s: first in (s["last_error"] or ""))
+        assert told["standby"]["state"] == "pulling", told["standby"]
+        before = one.world.snapshot()
+        one.kill9()
+        one.server.kill9()
+        two.stop()
+        two.ok("--promote", "--by-hand", "--force")
+        two.world.assert_is(before)
+    finally:
+        subprocess.run(["umount", "-l", held], check=True)
+
+
+def test_a_store_that_fails_once_is_not_lost(make_pair, liar):
+    """If the store refuses one request and answers the next one, --force does not promote the older local data."""
+    conditions = Conditions(liar)
+    one, two = make_pair("small", (), offsite={"plain": "yes", **liar.settings()}, journal={"mode": "off"})
+    two.configure({"journal": {"mode": "off"}})
+    two.start("STANDBY")
+    one.dump()
+    one.start()
+    two.wait(lambda: standby(two).get("newest") == one.newest()["name"], "the dump here")
+    two.stop()
+    one.world.mark(3)
+    newest = one.dump()["name"]
+    one.wait(lambda: one.status()["offsite"]["newest"] == newest, "the dump in the store")
+    before = one.world.snapshot()
+    one.kill9()
+    one.server.kill9()
+
+    def busy(h):
+        if h.command == "GET" and newest in h.path:
+            h.refuse(503, "SlowDown")
+            return True
+        return conditions(h)
+    liar.fault = busy
+    refused = two.run("--promote", "--by-hand", "--force")
+    assert refused.rc != DONE and "HTTP 503" in refused.err and "repeat" in refused.err, refused
+    liar.fault = conditions
+    two.ok("--promote", "--by-hand", "--force")
+    two.world.assert_is(before)
 
 
 def test_a_manifest_after_a_promotion(make_pair, liar):
