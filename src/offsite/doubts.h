@@ -35,10 +35,9 @@ char *doubts_find(const struct buf *names, const char *name);
 void doubts_drop(const struct doubts *d, struct copies *c);
 /* Returns whether everything up to byte `at` of this segment was read back, if the list has it.
  * `before` and `after` were read before and after the store was listed; their parts are not in the
- * list. A part whose
- * upload failed may be listed and be deleted after that, to be sent again. Parts are sent in
- * order, so if a later one is doubted, those before it were read back. If none is, no upload may
- * have begun and ended in between. Pure. */
+ * list. A part whose upload failed may be listed and be deleted after that, to be sent again. Parts
+ * are sent in order, so if a later one is doubted, those before it were read back. If none is, no
+ * upload may have begun and ended in between. Pure. */
 bool doubts_allow(const struct doubts *before, const struct doubts *after, const char *world,
                   uint64_t number, uint64_t at);
 
