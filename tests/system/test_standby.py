@@ -1140,7 +1140,11 @@ def test_a_known_record_that_is_damaged_later(make_pair, store):
     assert record(store)["number"] > int(spoilt.split("-")[0])
 
 
-NEEDS_MOUNT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk over a directory of the daemon")
+def needs_mount(test):
+    """A disk is mounted over a directory of the daemon, which only root can do."""
+    return pytest.mark.needs("mount")(pytest.mark.skipif(os.geteuid() != 0, reason="this machine: only root can mount a disk")(test))
+
+
 RANDOM_BYTES = (
     "CREATE TABLE big (id INT AUTO_INCREMENT PRIMARY KEY, data VARBINARY(500)) ENGINE=MEMORY",
     "INSERT INTO big (data) SELECT RANDOM_BYTES(500) FROM (WITH RECURSIVE n AS "
@@ -1162,7 +1166,7 @@ def own_disk(keeper):
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-@NEEDS_MOUNT
+@needs_mount
 def test_a_promotion_without_room(make_pair):
     """A promotion that lacks space on the standby's disk says so, and --force does not promote the older local data: the store
     has the newest."""
@@ -1186,7 +1190,7 @@ def test_a_promotion_without_room(make_pair):
         two.world.assert_is(before)
 
 
-@NEEDS_MOUNT
+@needs_mount
 def test_a_smaller_retention_on_a_full_standby(make_pair):
     """A full standby deletes what a smaller [retention] no longer keeps, and fetches again."""
     rules = {"keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}
@@ -1205,7 +1209,7 @@ def test_a_smaller_retention_on_a_full_standby(make_pair):
         two.wait(lambda: standby(two).get("newest") == name, lambda: standby(two))
 
 
-@NEEDS_MOUNT
+@needs_mount
 def test_a_dump_that_the_standby_cannot_delete(make_pair):
     """A dump that [retention] must delete and that cannot be deleted is reported. The standby still fetches, and is promoted."""
     rules = {"keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}
