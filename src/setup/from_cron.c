@@ -1,5 +1,6 @@
 #include "setup/from_cron.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,8 +86,8 @@ static int from_cron_migrate(struct setup *s, struct err *e)
         return rc;
     err_set(e, ERR_SYSTEM, 0, "not every script in %s became a config, as said above",
             s->from_cron);
-    return err_hint(e, "where a config is there already: worldkeeper-setup, without --from-cron, "
-                       "continues with it");
+    return err_hint(e, "where a config is there already: remove the lines of cron that start the "
+                       "scripts; then worldkeeper-setup, without --from-cron, continues with it");
 }
 
 static struct survey_schema *from_cron_find(const struct setup *s, const char *schema)
@@ -122,22 +123,54 @@ static int set_up_all(struct setup *s, const struct seen *x, struct err *e)
     return rc;
 }
 
-int from_cron_take_over(struct setup *s, struct err *e)
+/* Records each new config, also one that cannot be loaded. */
+static int note_new(struct setup *s, const struct seen *after, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < after->paths.count; i++) {
+        struct err why = {0};
+        if (!from_cron_has(after->before, after->paths.list[i]) &&
+            scripts_note(s, after->paths.list[i], &why) < 0 && rc == 0)
+            rc = err_pass(e, &why);
+    }
+    return rc;
+}
+
+static int take_over_all(struct setup *s, struct err *e)
 {
     SCOPED(seen_free) struct seen before = {0}, after = {.before = &before.paths};
     from_cron_look(s, &before);
-    if (from_cron_migrate(s, e) < 0)
-        return -1;
+    int migrated = from_cron_migrate(s, e);
     if (s->dry) {
-        talk_say("Each of these worlds would then be set up, as one whose config is there.\n");
-        return 0;
+        if (migrated == 0)
+            talk_say("Each of these worlds would then be set up, as one whose config is there.\n");
+        return migrated;
     }
     from_cron_look(s, &after);
+    struct err why = {0};
+    if (note_new(s, &after, &why) < 0 && migrated == 0)
+        migrated = err_pass(e, &why);
+    if (migrated < 0)
+        return -1;
     SCOPED(buf_free) struct buf schemas = {0};
     for (size_t i = 0; i < after.schemas.count; i++)
         buf_printf(&schemas, "%s%s", i ? "," : "", after.schemas.list[i]);
     s->taken_over = schemas.p;
     int rc = set_up_all(s, &after, e);
     s->name = s->taken_over = NULL; /* they point to local data */
+    return rc;
+}
+
+int from_cron_take_over(struct setup *s, struct err *e)
+{
+    const char *typed = s->from_cron;
+    SCOPED(xfree) char *dir = realpath(typed, NULL); /* the record keeps it for later runs */
+    if (!dir)
+        return err_sys(e, errno, "cannot find directory %s", typed);
+    if (!text_utf8_valid(dir, strlen(dir)))
+        return err_set(e, ERR_REFUSED, 0, "the path of directory %s is not UTF-8", dir);
+    s->from_cron = dir;
+    int rc = take_over_all(s, e);
+    s->from_cron = typed;
     return rc;
 }

@@ -61,6 +61,7 @@ static int read_record(struct made *m, struct err *e)
     json_decref(m->list);
     m->list = json_incref(list);
     m->server = json_incref(json_object_get(o, "server"));
+    m->scripts = json_incref(json_object_get(o, "scripts"));
     return 0;
 }
 
@@ -87,6 +88,17 @@ struct config_mysql made_server(const struct made *m)
                                  .port = (unsigned)js_number(m->server, "port", 0)};
 }
 
+void made_set_scripts(struct made *m, const char *dir)
+{
+    json_decref(m->scripts);
+    m->scripts = json_string(dir);
+}
+
+const char *made_scripts(const struct made *m)
+{
+    return json_string_value(m->scripts);
+}
+
 static int made_save(const struct made *m, struct err *e)
 {
     const char *name;
@@ -98,6 +110,8 @@ static int made_save(const struct made *m, struct err *e)
     json_auto_t *o = json_pack("{s:i, s:O}", "format", FORMAT, "made", m->list);
     if (m->server)
         json_object_set(o, "server", m->server);
+    if (m->scripts)
+        json_object_set(o, "scripts", m->scripts);
     SCOPED(xfree) char *text = json_dumps(o, JSON_INDENT(1));
     int rc = json_array_size(m->list) ? file_commit(dirfd, name, text, strlen(text), 0600, e)
                                       : file_remove(dirfd, name, e);
@@ -183,5 +197,6 @@ void made_free(struct made *m)
     free(m->path);
     json_decref(m->list);
     json_decref(m->server);
+    json_decref(m->scripts);
     *m = (struct made){0};
 }

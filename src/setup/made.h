@@ -26,7 +26,9 @@ struct made {
     char *path; /* of the record */
     json_t *list;
     json_t *server; /* the address at which it was made; NULL: the record has none */
-    bool dry;       /* nothing is written */
+    /* directory of the cron scripts that the world was taken over from; NULL: of none */
+    json_t *scripts;
+    bool dry; /* nothing is written */
 };
 
 /* Reads the record, if there is one. Returns -1 if it cannot be read, or is of a newer version. */
@@ -34,9 +36,14 @@ int made_open(struct made *m, const char *path, bool dry, struct err *e);
 /* Sets the server's address, which is written with the next thing. An address that is not UTF-8 is
  * not recorded. */
 void made_set_server(struct made *m, const struct config_mysql *at);
-/* Returns the server's address, whose texts belong to the record. socket and host NULL: unknown, as
- * in the records of earlier versions. */
+/* Returns the server's address, whose texts belong to the record. socket and host NULL: the record
+ * does not say. */
 struct config_mysql made_server(const struct made *m);
+/* Sets the directory of the cron scripts, which is written with the next thing. The path is
+ * UTF-8. */
+void made_set_scripts(struct made *m, const char *dir);
+/* Returns that directory, which belongs to the record; NULL: the record has none. */
+const char *made_scripts(const struct made *m);
 /* Records a thing unless it is already recorded. `sum` replaces an earlier one; either text may be
  * NULL. */
 int made_note(struct made *m, enum made_kind kind, const char *name, const char *sum,

@@ -1,6 +1,7 @@
 #include "setup/scripts.h"
 #include "setup/admin.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,50 +26,68 @@ int scripts_migrate_path(char out[PATH_LONGEST], struct err *e)
     return err_set(e, ERR_SYSTEM, 0, "cannot find migrate.sh, which is installed with worldkeeper");
 }
 
-int scripts_note(struct setup *s, const struct config *cfg, const char *config_path, struct err *e)
+int scripts_note(struct setup *s, const char *config_path, struct err *e)
 {
-    SCOPED(xfree) char *secret = setup_config_path(s, cfg->name, ".password");
-    if (!s->from_cron)
-        return 0;
-    if (cfg->mysql.password_file && strcmp(cfg->mysql.password_file, secret) == 0 &&
-        effect_adopt(&s->x, secret, e) < 0)
-        return -1;
-    return effect_adopt(&s->x, config_path, e);
+    struct config *cfg = NULL;
+    struct err why = {0};
+    struct made *m = &s->x.made;
+    SCOPED(xfree) char *base = xstrndup(config_path, strlen(config_path) - strlen(".ini"));
+    SCOPED(xfree) char *record = xasprintf("%s.setup", base);
+    SCOPED(xfree) char *secret = xasprintf("%s.password", base);
+    int rc = made_open(m, record, false, e);
+    made_set_scripts(m, s->from_cron);
+    if (rc == 0 && config_load(config_path, &cfg, &why) == 0 && cfg->mysql.password_file &&
+        strcmp(cfg->mysql.password_file, secret) == 0)
+        rc = effect_adopt(&s->x, secret, e);
+    if (rc == 0)
+        rc = effect_adopt(&s->x, config_path, e);
+    made_free(m);
+    config_free(cfg);
+    return rc;
 }
 
-int scripts_ended(struct setup *s, struct err *e)
+/* Reads the lines of cron that start the scripts, each as FILE:NUMBER. */
+static int scripts_lines(const struct setup *s, const char *dir, struct buf *out, struct err *e)
 {
     char script[PATH_LONGEST];
-    SCOPED(buf_free) struct buf lines = {0}, shown = {0};
-    if (!s->from_cron || s->x.dry)
-        return 0;
     if (scripts_migrate_path(script, e) < 0)
         return -1;
-    const char *const argv[] = {script, "--root", s->root, "--cron-lines", s->from_cron, NULL};
-    int rc = effect_read(argv, LINES_LONGEST, &lines, e);
-    if (rc != 0)
-        return rc < 0 ? -1 : err_set(e, ERR_SYSTEM, 0, "cannot read the lines of cron");
-    SCOPED(buf_free) struct buf name = {0};
-    buf_shell(&name, s->taken_over);
+    const char *const argv[] = {script, "--root", s->root, "--cron-lines", dir, NULL};
+    int rc = effect_read(argv, LINES_LONGEST, out, e);
+    return rc <= 0 ? rc : err_set(e, ERR_SYSTEM, 0, "cannot read the lines of cron");
+}
+
+int scripts_ended(struct setup *s, const char *schema, struct err *e)
+{
+    SCOPED(buf_free) struct buf lines = {0}, shown = {0}, name = {0};
+    const char *dir = made_scripts(&s->x.made);
+    /* Scripts that were deleted or moved cannot be started. */
+    bool gone = !s->from_cron && dir && access(dir, F_OK) < 0 && errno == ENOENT;
+    if (!dir || gone || s->x.dry)
+        return 0;
+    if (scripts_lines(s, dir, &lines, e) < 0)
+        return -1;
+    if (!lines.len && !s->from_cron)
+        return 0;
+    buf_shell(&name, s->from_cron ? s->taken_over : schema);
     if (!lines.len) {
         err_set(e, ERR_REFUSED, 0,
-                "no line of cron starts the scripts in %s, as far as setup understands them: what "
-                "does would restore the world, too",
-                s->from_cron);
+                "cannot find a line of cron that starts the scripts in %s; whatever starts them "
+                "would restore the world, too",
+                dir);
         return err_hint(e,
-                        "end what starts them (crontab -l of each user, systemctl list-timers); "
-                        "if nothing does: worldkeeper-setup --schema %s, which continues",
+                        "find and stop what starts them (crontab -l of each user, systemctl "
+                        "list-timers). If nothing starts them, continue with: worldkeeper-setup "
+                        "--schema %s",
                         name.p);
     }
     for (char *p = lines.p; (p = strchr(p, '\n'));)
         *p = ' ';
     text_clean(&shown, lines.p, lines.len);
     err_set(e, ERR_REFUSED, 0,
-            "cron still starts the scripts in %s, which would restore the world, too: %s",
-            s->from_cron, shown.p);
+            "cron still starts the scripts in %s, which would restore the world, too: %s", dir,
+            shown.p);
     return err_hint(
-        e,
-        "remove these lines of the crontabs; then: worldkeeper-setup --schema %s, which "
-        "continues",
+        e, "remove these lines of the crontabs, then continue with: worldkeeper-setup --schema %s",
         name.p);
 }

@@ -479,8 +479,8 @@ static void say_how_to_start(struct world *w)
 
 static int world_carry_out(struct world *w, struct err *e)
 {
-    if (setup_reconnect(w->s, e) < 0 || scripts_note(w->s, w->cfg, w->config_path, e) < 0 ||
-        world_prepare(w, e) < 0 || scripts_ended(w->s, e) < 0)
+    if (setup_reconnect(w->s, e) < 0 || world_prepare(w, e) < 0 ||
+        scripts_ended(w->s, w->schema->name, e) < 0)
         return -1;
     if (!w->s->systemd) {
         say_how_to_start(w);
@@ -516,7 +516,10 @@ int setup_world(struct setup *s, const struct survey_schema *schema, struct err 
     int rc = ask_all(w, e);
     if (rc == 0)
         rc = talk_yes(s->dry ? "\nShow what would be done?" : "\nDo it?", true, &go, e);
-    if (rc < 0)
+    if ((rc < 0 || !go) && s->from_cron && !s->dry)
+        talk_say("The config of world %s was written from the scripts; nothing else was done.\n",
+                 s->name);
+    else if (rc < 0)
         talk_say("Nothing was changed for %s.\n", schema->name);
     else if (!go)
         talk_say("Nothing was done.\n");

@@ -1622,6 +1622,13 @@ class Scripts:
             f.write("#!/bin/bash\n" + text)
         os.chmod(os.path.join(self.dir, name), 0o755)
 
+    def of(self, world):
+        """Writes the world's name into the scripts in the place of their argument."""
+        for name in ("check.sh", "dump.sh"):
+            with open(os.path.join(self.dir, name)) as f:
+                self.write(name, f.read().replace("$1", world).partition("\n")[2])
+        return self
+
     def crontab(self, text):
         with open(self.machine.path("etc/crontab"), "w") as f:
             f.write(text)
@@ -1659,23 +1666,55 @@ def test_from_cron(galaxy, make_world, make_machine):
 @pytest.mark.parametrize("line, says", [
     ("* * * * * root cd {dir} && ./check.sh\n", "etc/crontab:1"),
     ("HOME={base}\n* * * * * root ~/old/check.sh\n", "etc/crontab:2"),
-    ("* * * * * root /usr/local/bin/wrapper\n", "no line of cron starts the scripts"),
+    ("* * * * * root /usr/local/bin/wrapper\n", "cannot find a line of cron that starts the scripts"),
 ])
 def test_from_cron_starts_nothing_while_the_scripts_may_run(galaxy, make_machine, line, says):
     """Nothing is started if a line of cron starts the scripts, in any form, or if it is unknown what starts them. The command
-    of the refusal confirms that nothing does, and keeps what was typed."""
+    of the refusal keeps what was typed. It also starts nothing while a line of cron starts the scripts, and confirms that
+    nothing else does."""
     machine = make_machine(galaxy())
-    old = Scripts(machine, "galaxy")
-    for name in ("check.sh", "dump.sh"):
-        with open(os.path.join(old.dir, name)) as f:
-            old.write(name, f.read().replace("$1", "galaxy"))
+    old = Scripts(machine, "galaxy").of("galaxy")
     old.crontab(line.format(dir=old.dir, base=machine.base))
     done = machine.run("--from-cron", old.dir, "--yes", "--no-server-file")
     assert done.returncode == 4 and not machine.calls() and says in done.stderr, done
-    hint = re.search(r"worldkeeper-setup (.*--yes --no-server-file --schema galaxy), which continues", done.stderr)
+    hint = re.search(r"worldkeeper-setup (.*--yes --no-server-file --schema galaxy)$", done.stderr, re.M)
     assert hint and "--from-cron" not in hint[1], done
+    if "etc/crontab" in says:
+        done = machine.run("--yes", "--no-server-file", "--schema", "galaxy")
+        assert done.returncode == 4 and not machine.calls() and says in done.stderr, done
+        old.crontab("")
     done = machine.run("--yes", "--no-server-file", "--schema", "galaxy")
     assert done.returncode == 0 and machine.calls()[-1] == "enable --now worldkeeper@galaxy", done
+
+
+@pytest.mark.parametrize("after", ["refusal", "rerun"])
+def test_a_run_after_from_cron_starts_nothing_beside_the_scripts(galaxy, make_machine, after):
+    """If --from-cron wrote a config and was then refused, setup says so, a later run without it starts nothing while cron starts
+    the scripts, and --undo removes the config. Scripts whose directory was deleted are not started."""
+    machine = make_machine(galaxy())
+    old = Scripts(machine, "galaxy").of("galaxy")
+    old.write("check.sh", f"FLAG={machine.path('home/www')}/index.html\nmysql -ukeeper -p{CANARY} -N -e 'SELECT 1' galaxy\n"
+              "echo UP > $FLAG\n")
+    old.crontab(f"* * * * * root {old.dir}/check.sh\n")
+    done = machine.run("--from-cron", os.path.relpath(old.dir, machine.base), "--yes")
+    assert done.returncode == 4 and "the service cannot reach it (ProtectHome=yes)" in done.stderr, done
+    assert "Nothing was changed" not in done.stdout and "The config of world galaxy was written" in done.stdout, done
+    if after == "rerun":
+        done = machine.run("--from-cron", old.dir, "--yes")
+        assert done.returncode == 1 and "HINT: where a config is there already: remove the lines of cron" in done.stderr, done
+    config = machine.read(CONFIG)
+    with open(machine.path(CONFIG), "w") as f:
+        f.write(config.replace("home/www", "srv/www"))
+    done = machine.run("--yes")
+    assert done.returncode == 4 and "cron still starts the scripts" in done.stderr and not machine.calls(), done
+    if after == "rerun":
+        shutil.rmtree(old.dir)
+        assert (done := machine.run("--yes")).returncode == 0, done
+        return
+    with open(machine.path(CONFIG), "w") as f:
+        f.write(config)
+    assert (done := machine.run("--undo", "galaxy", "--yes")).returncode == 0, done
+    assert not [f for f in machine.files() if re.search(r"galaxy\.(ini|password|setup)$", f)], machine.files()
 
 
 def test_from_cron_without_scripts(galaxy, make_machine):
