@@ -198,6 +198,45 @@ static bool is_account_wide(const json_t *o, const struct config_mysql *m)
            (made_kind_of(o) == MADE_STATEMENT && account_is_wide(name) && strstr(name, to.p));
 }
 
+/* Returns true for what may be needed by another world, too. */
+static bool is_shareable(const json_t *o, const char *world)
+{
+    return made_kind_of(o) == MADE_ACCOUNT || is_server_wide(o, world) ||
+           (made_kind_of(o) == MADE_STATEMENT && account_is_wide(js_text(o, "name")));
+}
+
+struct unread {
+    const char *own;   /* the config of the world that is undone */
+    struct err *first; /* set for the first other config that cannot be loaded */
+};
+
+static void see_unread(void *arg, const char *path, const struct config *cfg, const struct err *why)
+{
+    const struct unread *u = arg;
+    if (cfg || strcmp(path, u->own) == 0 || u->first->cls != ERR_NONE)
+        return;
+    err_set(u->first, ERR_REFUSED, 0,
+            "%s cannot be loaded, and its world may need what would be removed: %s", path,
+            why->text);
+    err_hint(u->first, "correct that file, or move it to another directory, then repeat the "
+                       "command");
+}
+
+/* Refuses --undo if it is unknown whether another world needs a thing that would be removed. */
+static int check_heirs(struct setup *s, const char *world, struct err *e)
+{
+    SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
+    SCOPED(xfree) char *own = setup_config_path(s, world, ".ini");
+    struct unread u = {.own = own, .first = e};
+    struct err none;
+    bool shares = false;
+    for (size_t i = 0; i < json_array_size(s->x.made.list); i++)
+        shares |= is_shareable(json_array_get(s->x.made.list, i), world);
+    if (shares)
+        worlds_each(dir, see_unread, &u, &none);
+    return e->cls == ERR_NONE ? 0 : -1;
+}
+
 static void see_heir(void *arg, const char *path, const struct config *cfg, const struct err *why)
 {
     struct heir *h = arg;
@@ -370,7 +409,7 @@ int setup_undo(struct setup *s, const char *name, struct err *e)
                 record, name);
         return err_hint(e, "ls /etc/worldkeeper/*.setup lists the worlds that it set up");
     }
-    if (needs_server(m) && undo_find_server(s, name, e) < 0)
+    if (check_heirs(s, name, e) < 0 || (needs_server(m) && undo_find_server(s, name, e) < 0))
         return -1;
     talk_say("Made for world %s:\n", name);
     effect_show_made(m);

@@ -1326,6 +1326,44 @@ def test_undo_keeps_what_the_account_of_another_world_needs(galaxy, make_world, 
     assert not [g for g in left if " ON *.*" in g and "USAGE" not in g], left
 
 
+def test_undo_with_a_config_that_cannot_be_loaded(galaxy, make_machine):
+    """--undo is refused while the config of another world cannot be loaded, which may name the account. The config of the undone
+    world does not matter."""
+    server = galaxy()
+    clean = accounts(server)
+    machine = make_machine(server, systemd=False)
+    assert machine.run("--yes").returncode == 0
+    other = machine.path("etc/worldkeeper/mars.ini")
+    with open(other, "w") as f:
+        f.write(machine.read(CONFIG) + "[nonsense]\n")
+    before = machine.files(), accounts(server)
+    for more in ((), ("--dry-run",)):
+        done = machine.run("--undo", "galaxy", "--yes", *more)
+        assert done.returncode == 4 and f"{other} cannot be loaded" in done.stderr, done
+        assert "HINT: correct that file" in done.stderr, done
+        assert (machine.files(), accounts(server)) == before
+    os.replace(other, machine.path(CONFIG))
+    done = machine.run("--undo", "galaxy", "--yes")
+    assert done.returncode == 0 and accounts(server) == clean, done
+
+
+def test_undo_of_a_server_with_an_unknown_certificate(galaxy, make_machine):
+    """If the certificate of the world's server is not accepted, the hint names the option for its authority."""
+    server = galaxy()
+    server.sql("CREATE USER player@'127.0.0.1'")  # without an account of this host the server ends the session before TLS
+    machine = make_machine(server, systemd=False)
+    assert machine.run("--yes").returncode == 0
+    record = machine.path("etc/worldkeeper/galaxy.setup")
+    with open(record) as f:
+        made = json.load(f)
+    made["server"] = {"host": "2130706433", "port": server.port}  # 127.0.0.1, in a form that setup takes for another host
+    with open(record, "w") as f:
+        json.dump(made, f)
+    done = machine.run("--undo", "galaxy", "--yes", at=None)
+    assert done.returncode == 1 and "no session with the server" in done.stderr, done
+    assert re.search("HINT: the server's certificate .*--tls-ca FILE", done.stderr), done
+
+
 def test_undo_shows_what_it_removes_and_asks(galaxy, make_machine):
     server = galaxy()
     machine = make_machine(server, systemd=False)
