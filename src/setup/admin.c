@@ -1,13 +1,16 @@
 #include "setup/admin.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "actions/claim.h"
 #include "base/file.h"
+#include "mysql/client.h"
 #include "mysql/server.h"
 #include "setup/talk.h"
+#include "sql/grants.h"
 
 #define TIMEOUT_CONNECT 10000 /* ms */
 #define TIMEOUT_READ 300000   /* ms: a survey of many tables */
@@ -53,9 +56,15 @@ bool setup_same_server(const struct setup *s, const struct config_mysql *m)
     return claims_same_server(&session, m) || (s->own_socket && claims_same_server(&own, m));
 }
 
+bool setup_same_schema(const struct setup *s, const char *a, const char *b)
+{
+    const struct grants names = {.any_case = s->any_case};
+    return grants_same_name(&names, a, b);
+}
+
 bool setup_keeps(const struct setup *s, const struct config *cfg, const char *schema)
 {
-    return strcmp(cfg->schema, schema) == 0 && setup_same_server(s, &cfg->mysql);
+    return setup_same_schema(s, cfg->schema, schema) && setup_same_server(s, &cfg->mysql);
 }
 
 char *setup_server_name(const struct config_mysql *m)
@@ -86,10 +95,15 @@ int setup_choose_server(struct setup *s, const struct config_mysql *at, struct e
     return 0;
 }
 
-/* Reads the other address of a server on this machine. */
+/* Reads the other address of a server on this machine. A server in a container, or at the other end
+ * of a tunnel, has another host name. Its socket and port are not those of this machine. */
 static void read_own_address(struct setup *s)
 {
+    char host[HOST_NAME_MAX + 1] = "";
     if (!s->params.socket && !config_is_here(s->params.host))
+        return;
+    SCOPED(xfree) char *its = db_variable(s->db, "hostname");
+    if (gethostname(host, sizeof host - 1) < 0 || !its || strcmp(its, host) != 0)
         return;
     s->own_socket = db_variable(s->db, "socket");
     s->own_port = (unsigned)db_variable_number(s->db, "port");
@@ -140,6 +154,19 @@ static int judge_admin(struct setup *s, struct err *e)
     return err_hint(e, "name an account that can: worldkeeper-setup --admin NAME");
 }
 
+/* Sets the hint of a failed connection. */
+static void hint_connection(const struct setup *s, struct err *e)
+{
+    const char *hint = is_denied(e) ? "say how an administrator logs in: --admin NAME and "
+                                      "--admin-password-file FILE"
+                       : e->num == CLIENT_TLS_FAILED
+                           ? "the server's certificate must be valid; if the system does not know "
+                             "its authority: --tls-ca FILE"
+                       : s->undo ? "start the server of this world, then repeat the command"
+                                 : "say where the server is: --socket PATH or --host NAME";
+    err_hint(e, "%s", hint);
+}
+
 int setup_connect(struct setup *s, struct err *e)
 {
     if (s->admin_password_file && file_read_secret(s->admin_password_file, &s->password, e) < 0)
@@ -158,10 +185,7 @@ int setup_connect(struct setup *s, struct err *e)
                                    .read_timeout = TIMEOUT_READ};
     for (unsigned i = 0; !(s->db = db_open(&s->params, e)); i++) {
         if (!is_denied(e) || !talk_asks() || i == TRIES) {
-            err_hint(e, is_denied(e) ? "say how an administrator logs in: --admin NAME and "
-                                       "--admin-password-file FILE"
-                        : s->undo    ? "start the server of this world, then repeat the command"
-                                     : "say where the server is: --socket PATH or --host NAME");
+            hint_connection(s, e);
             return err_step(e, "no session with the server");
         }
         if (ask_login(s, e) < 0)
@@ -169,6 +193,7 @@ int setup_connect(struct setup *s, struct err *e)
     }
     err_clear(e);
     s->x.db = s->db;
+    s->any_case = db_variable_number(s->db, "lower_case_table_names") > 0;
     read_own_address(s);
     return judge_admin(s, e);
 }

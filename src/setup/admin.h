@@ -10,9 +10,12 @@ int setup_connect(struct setup *s, struct err *e);
 /* Opens s->db again if the server has ended the session, as after a question that was left open
  * for long. */
 int setup_reconnect(struct setup *s, struct err *e);
-/* Returns true if a config names the server of the session, by the address that setup uses or by
- * the other one of a server on this machine, which has a socket and a port. */
+/* Returns true if a config names the server of the session. A server on this machine has two
+ * addresses, a socket and a port; either counts. */
 bool setup_same_server(const struct setup *s, const struct config_mysql *m);
+/* Returns true if both are the same schema of the session's server, as that server compares
+ * names. */
+bool setup_same_schema(const struct setup *s, const char *a, const char *b);
 /* Returns true if the config's world is this schema of the session's server. */
 bool setup_keeps(const struct setup *s, const struct config *cfg, const char *schema);
 /* Chooses the server at this address for setup_connect(). ERR_REFUSED: the options name another

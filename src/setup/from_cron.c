@@ -93,7 +93,7 @@ static int from_cron_migrate(struct setup *s, struct err *e)
 static struct survey_schema *from_cron_find(const struct setup *s, const char *schema)
 {
     for (size_t i = 0; i < s->survey.count; i++)
-        if (strcmp(s->survey.list[i].name, schema) == 0)
+        if (setup_same_schema(s, s->survey.list[i].name, schema))
             return &s->survey.list[i];
     return NULL;
 }

@@ -37,7 +37,8 @@ struct setup {
     struct db_params params;
     struct db *db;
     unsigned own_port; /* of the session's server, as it says itself, if it is on this machine */
-    char *own_socket;  /* malloc; NULL: the server is on another machine */
+    char *own_socket;  /* malloc; NULL: the server is on another machine, or in a container */
+    bool any_case;     /* lower_case_table_names: A to Z and a to z are equal in schema names */
     struct survey survey;
     struct effects x;
     bool systemd;

@@ -257,7 +257,8 @@ static int note_schema(struct made *m, size_t i, const struct grants *g, const c
     bool granted = false;
     grants_pattern(g, &pattern, schema);
     for (size_t k = 0; k < g->count; k++)
-        granted |= g->list[k].on == GRANT_SCHEMA && strcmp(g->list[k].schema, pattern.p) == 0;
+        granted |=
+            g->list[k].on == GRANT_SCHEMA && grants_same_name(g, g->list[k].schema, pattern.p);
     if (!granted)
         return 0;
     buf_adds(&grant, "GRANT ALL PRIVILEGES");
