@@ -93,9 +93,11 @@ static int finish_choice(struct setup *s, struct account *a, const char *plugin,
     if (a->there && !a->by_socket && access(a->password_file, F_OK) < 0) {
         err_set(e, ERR_REFUSED, 0, "account %s exists, but its password file %s does not", a->name,
                 a->password_file);
-        return err_hint(e,
-                        "put its password into that file, which belongs to user %s with mode 0400",
-                        s->x.user);
+        SCOPED(buf_free) struct buf user = {0}, file = {0};
+        buf_shell(&user, s->x.user);
+        buf_shell(&file, a->password_file);
+        return err_hint(e, "put its password into that file: install -m 0400 -o %s /dev/stdin %s",
+                        user.p, file.p);
     }
     return 0;
 }

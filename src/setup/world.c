@@ -20,7 +20,8 @@
 #include "setup/scripts.h"
 #include "setup/talk.h"
 
-#define UP_PATIENCE 90 /* seconds until a new service is up */
+#define UP_PATIENCE 90   /* seconds until a new service is up */
+#define VALUE_LONGEST 64 /* of a setting of the unit */
 
 static void world_free(struct world *w)
 {
@@ -90,7 +91,10 @@ static int take_config(struct world *w, struct err *e)
         err_set(e, ERR_REFUSED, 0,
                 "%s keeps schema %s of the server at %s, not schema %s of this server",
                 w->config_path, w->cfg->schema, server, w->schema->name);
-        return err_hint(e, "worldkeeper-setup --name NAME names another world");
+        return err_hint(e,
+                        "if that server is this one, repeat with its --socket or --host as in %s; "
+                        "otherwise worldkeeper-setup --name NAME names another world",
+                        w->config_path);
     }
     talk_say("%s exists: its values are kept, and what is missing is added.\n", w->config_path);
     return account_of(w->s, w->cfg, &w->account, e);
@@ -252,27 +256,63 @@ static const char *world_hidden_by(const struct setup *s, const char *path)
     return by;
 }
 
+/* Returns true for a directory below /run that the unit does not make. A boot removes it, and the
+ * unit then fails, because its ReadWritePaths= names a directory that does not exist. */
+static bool is_lost_by_boot(const struct world *w, const char *path)
+{
+    SCOPED(xfree) char *runtime = xasprintf("%s/run/worldkeeper/%s", w->s->root, w->name);
+    SCOPED(xfree) char *run = setup_path(w->s, "/run");
+    SCOPED(xfree) char *old = setup_path(w->s, "/var/run"); /* a link to /run */
+    return (config_inside(path, run) || config_inside(path, old)) && !config_inside(path, runtime);
+}
+
+/* Returns true if a drop-in of the unit turns this setting off. */
+static bool is_turned_off(const struct world *w, const char *setting)
+{
+    SCOPED(xfree) char *unit = xasprintf("worldkeeper@%s", w->name);
+    SCOPED(xfree) char *property =
+        xasprintf("--property=%.*s", (int)strcspn(setting, "="), setting);
+    const char *const argv[] = {"systemctl", "show", "--value", property, unit, NULL};
+    SCOPED(buf_free) struct buf value = {0};
+    struct err ignored = {0};
+    return effect_read(argv, VALUE_LONGEST, &value, &ignored) == 0 && value.len &&
+           strcmp(value.p, "no\n") == 0;
+}
+
+/* Refuses a path of the config that the service cannot reach, unless the world's supervisor does.
+ * `hint` is for a new world. */
+static int check_path(const struct world *w, const char *key, const char *path, bool dir,
+                      const char *hint, struct err *e)
+{
+    const char *by = world_hidden_by(w->s, path);
+    bool lost = !by && dir && is_lost_by_boot(w, path);
+    if ((!by && !lost) || (w->known && (world_is(w->cfg, "UP") || world_is(w->cfg, "PAUSED"))) ||
+        (by && is_turned_off(w, by)))
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "%s %s: the service cannot reach it (%s)", key, path,
+            by ? by : "each boot empties /run");
+    if (!w->known)
+        return err_hint(e, "%s", hint);
+    return err_hint(e, "change %s in %s, or change the unit: systemctl edit worldkeeper@%s", key,
+                    w->config_path, w->name);
+}
+
 /* Refuses paths that the service cannot reach from its sandbox. */
 static int check_reach(const struct world *w, struct err *e)
 {
     struct place places[PLACES_MAX];
     const char *socket = w->cfg->mysql.socket;
     size_t n = w->s->systemd ? world_places(w, places) : 0;
-    const char *by = socket && w->s->systemd ? world_hidden_by(w->s, socket) : NULL;
-    if (by) {
-        err_set(e, ERR_REFUSED, 0, "[mysql] socket %s: the service cannot reach it (%s)", socket,
-                by);
-        return err_hint(e, "connect over the network with --host 127.0.0.1, or move the server's "
-                           "socket, for instance to /run/mysqld/mysqld.sock");
-    }
-    for (size_t i = 0; i < n; i++) {
-        by = world_hidden_by(w->s, places[i].path);
-        if (!by)
-            continue;
-        err_set(e, ERR_REFUSED, 0, "%s %s: the service cannot reach it (%s)", places[i].key,
-                places[i].path, by);
-        return err_hint(e, "choose a directory below /srv or /var/lib");
-    }
+    if (socket && w->s->systemd &&
+        check_path(w, "[mysql] socket", socket, false,
+                   "connect over the network with --host 127.0.0.1, or move the server's socket, "
+                   "for instance to /run/mysqld/mysqld.sock",
+                   e) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        if (check_path(w, places[i].key, places[i].path, true,
+                       "choose a directory below /srv or /var/lib", e) < 0)
+            return -1;
     return 0;
 }
 
@@ -334,8 +374,8 @@ static void unit_user(const struct world *w, struct buf *out)
         buf_printf(out, "User=%s\nGroup=%s\n", w->x->user, g ? g->gr_name : w->x->user);
 }
 
-/* Appends the directories that the unit does not make itself, because it may write only to its
- * own. */
+/* Appends the directories outside of those that systemd makes for the unit, which alone are
+ * writable. */
 static void unit_paths(const struct world *w, struct buf *out)
 {
     struct place places[PLACES_MAX];

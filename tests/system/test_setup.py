@@ -251,7 +251,10 @@ def test_the_account_of_a_world_with_a_long_name(galaxy, make_machine):
     os.makedirs(machine.path("etc/worldkeeper"), exist_ok=True)
     server.sql(f"CREATE USER {user}@localhost IDENTIFIED BY '{CANARY}'")
     done = machine.run("--yes")
-    assert done.returncode == 4 and "HINT: put its password into that file" in done.stderr and "drop" not in done.stderr, done
+    assert done.returncode == 4 and "drop" not in done.stderr, done
+    command = re.search("HINT: put its password into that file: (install .*)$", done.stderr, re.M)[1]
+    subprocess.run(["sh", "-c", command], input=CANARY + "\n", text=True, check=True)
+    assert (done := machine.run("--yes")).returncode == 0, done
 
 
 @pytest.mark.each_server
@@ -433,7 +436,8 @@ def test_a_schema_of_another_server_is_another_world(two_servers, make_machine):
     files = machine.files()
     done = machine.run("--yes", at=two)
     assert done.returncode == 4 and f"keeps schema galaxy of the server at socket {one.socket}" in done.stderr, done
-    assert re.search(f"HINT: worldkeeper-setup .*{two.socket}.* --name NAME", done.stderr), done
+    assert re.search("HINT: if that server is this one, repeat with its --socket or --host as in "
+                     f"{machine.path(CONFIG)}; otherwise worldkeeper-setup .*{two.socket}.* --name NAME", done.stderr), done
     machine.server = two
     screen = machine.talk((NAME, "galaxy"), (NAME, "g2"), (STATUS, "\x03"), options=["--schema", "galaxy"])
     assert "world galaxy already keeps schema galaxy of the server at" in screen.text and screen.rc == 1, screen.text
@@ -774,8 +778,11 @@ def test_the_unit_has_the_user_of_the_service(galaxy, make_machine):
     assert done.returncode == 0, done
     lines = machine.read("etc/systemd/system/worldkeeper@galaxy.service.d/setup.conf").splitlines()
     assert lines == ["[Service]", f"User={machine.user}", f"Group={group}"]
-    shown = machine.run("--dry-run", "--service-user", "worldkeeper", "--status-dir", machine.path("srv/status"))
-    assert not re.search("^    (User|Group)=", shown.stdout, re.M), shown
+    assert machine.run("--undo", "galaxy", "--yes").returncode == 0
+    fresh = make_machine(machine.server)
+    shown = fresh.run("--dry-run", "--service-user", "worldkeeper", "--status-dir", fresh.path("srv/status"))
+    assert shown.returncode == 0, shown
+    assert drop_in(shown.stdout) == ["[Service]", f'ReadWritePaths="{fresh.path("srv/status")}"'], shown
 
 
 def written_config(machine, **dirs):
@@ -812,9 +819,10 @@ def test_paths_that_the_unit_cannot_reach(galaxy, make_machine):
     server = galaxy()
     machine = make_machine(server)
     before = machine.files(), accounts(server)
-    for path, by in (("home/www/status", "ProtectHome"), ("run/user/7/s", "ProtectHome"), ("var/tmp/s", "PrivateTmp")):
+    for path, by in (("home/www/status", "ProtectHome=yes"), ("run/user/7/s", "ProtectHome=yes"), ("var/tmp/s", "PrivateTmp=yes"),
+                     ("run/game", "each boot empties /run")):
         done = machine.run("--yes", "--status-dir", machine.path(path))
-        said = f"[status] dir {machine.path(path)}: the service cannot reach it ({by}=yes)"
+        said = f"[status] dir {machine.path(path)}: the service cannot reach it ({by})"
         assert done.returncode == 4 and said in done.stderr, done
         assert "HINT: choose a directory" in done.stderr and (machine.files(), accounts(server)) == before, done
     os.mkdir(machine.path("tmp"))
@@ -825,8 +833,26 @@ def test_paths_that_the_unit_cannot_reach(galaxy, make_machine):
     written_config(machine, dump="root/dumps")
     done = machine.run("--yes")
     assert done.returncode == 4 and "[dump] dir" in done.stderr and accounts(server) == before[1], done
+    hint = f"HINT: change [dump] dir in {machine.path(CONFIG)}, or change the unit: systemctl edit worldkeeper@galaxy"
+    assert hint in done.stderr, done
+    machine.etc("systemd/system/worldkeeper@galaxy.service.d")
+    with open(machine.path("etc/systemd/system/worldkeeper@galaxy.service.d/home.conf"), "w") as f:
+        f.write("[Service]\nProtectHome=no\n")
+    assert (done := machine.run("--dry-run")).returncode == 0, done
     bare = make_machine(server, systemd=False)
     assert (done := bare.run("--yes", "--status-dir", bare.path("home/www"))).returncode == 0, done
+
+
+def test_paths_of_a_world_that_is_up(galaxy, make_machine):
+    """A world that is up or paused is not refused for its paths."""
+    machine = make_machine(galaxy())
+    assert (done := machine.run("--yes")).returncode == 0, done
+    with open(machine.path(CONFIG), "a") as f:
+        f.write(f"[status]\ndir = {machine.path('home/www')}\n")
+    for state in ("up", "paused"):
+        done = machine.run("--yes")
+        assert done.returncode == 0 and f"is supervised, and {state}" in done.stdout, done
+        assert machine.keeper("galaxy", "--pause=1h").returncode == 0
 
 
 def test_a_log_that_is_not_synced(galaxy, make_machine):

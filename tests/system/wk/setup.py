@@ -18,12 +18,15 @@ from .keeper import BINARY
 from .util import PATIENCE
 
 SETUP = os.path.join(os.path.dirname(BINARY), "worldkeeper-setup")
-# A fake systemctl: it starts the supervisor as the service's user, if a drop-in of the unit names that user, records its calls,
-# and ends the supervisor. Like
-# a service, the supervisor has a session of its own: the end of setup's terminal sends no SIGHUP to it.
+# A fake systemctl: it starts the supervisor as the service's user, if a drop-in of the unit names that user, shows a setting of
+# the drop-ins, records its other calls, and ends the supervisor. Like a service, the supervisor has a session of its own: the end
+# of setup's terminal sends no SIGHUP to it.
 SYSTEMCTL = r"""#!/bin/sh
-echo "$*" >>"$FAKE/calls"
+[ "$1" = show ] || echo "$*" >>"$FAKE/calls"
 case $1 in
+show)
+    cat "$FAKE_ROOT/etc/systemd/system/$4.service.d/"*.conf 2>/dev/null | sed -n "s/^${3#--property=}=//p" | tail -n 1
+    ;;
 enable)
     world=${3#worldkeeper@}
     [ ! -e "$FAKE/broken" ] || exit 1
