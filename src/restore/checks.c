@@ -88,13 +88,18 @@ static int enforce_all(struct db *db, const char *table, const struct names *lis
         alter_check(&change, list->list[i], " ENFORCED");
     if (!change.len || checks_alter(db, table, change.p, &why) == 0)
         return 0;
-    for (size_t i = 0; i < list->count && !db_unanswered(&why); i++) {
+    if (!checks_refused(db, &why))
+        return err_pass(e, &why);
+    for (size_t i = 0; i < list->count; i++) {
         buf_clear(&change);
         alter_check(&change, list->list[i], " ENFORCED");
-        if (list->count == 1 || checks_alter(db, table, change.p, &why) < 0)
-            names_add(left, named->list[i]);
+        if (list->count > 1 && checks_alter(db, table, change.p, &why) == 0)
+            continue;
+        if (!checks_refused(db, &why))
+            return err_pass(e, &why);
+        names_add(left, named->list[i]);
     }
-    return db_unanswered(&why) ? err_pass(e, &why) : 0;
+    return 0;
 }
 
 int checks_enforce(struct db *db, const char *table, const struct names *list,

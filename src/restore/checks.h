@@ -27,7 +27,7 @@ int checks_utf8(struct db *db, bool on, int rc, struct err *e);
  * server, and if it fails in those of the session. */
 int checks_alter(struct db *db, const char *table, const char *change, struct err *e);
 /* Enforces the constraints `list` of a table, and adds to `left` those that the server does not
- * enforce. `named`: their names in `left`. -1: the connection is lost. */
+ * enforce because rows violate them. `named`: their names in `left`. -1: any other error. */
 int checks_enforce(struct db *db, const char *table, const struct names *list,
                    const struct names *named, struct names *left, struct err *e);
 /* Appends a sentence about a constraint that is not enforced. */

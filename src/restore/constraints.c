@@ -13,6 +13,7 @@ struct line {
     const char *check;      /* CHECK (…), up to `end` */
     const char *condition;  /* the end of CHECK (…): NOT ENFORCED may follow */
     bool met;               /* has a counterpart in the other definition */
+    bool renamed;
 };
 struct lines {
     struct line *list;
@@ -58,7 +59,7 @@ static struct lines read_lines(const char *create)
             continue;
         out.list = xrealloc(out.list, (out.count + 1) * sizeof *out.list);
         out.list[out.count++] = (struct line){
-            xstrdup(name.p), i.first.s, i.end, check, condition_end(check, i.end), false};
+            xstrdup(name.p), i.first.s, i.end, check, condition_end(check, i.end), false, false};
     }
     return out;
 }
@@ -114,7 +115,7 @@ static struct line *stand_in(struct lines *l, const struct line *other, bool loo
     return NULL;
 }
 
-/* Appends one constraint's new name: to `out` its end, to `add` its beginning. */
+/* Appends DROP CHECK with the old name to `out`, and ADD CONSTRAINT with the new one to `add`. */
 static void rename_line(struct buf *out, struct buf *add, const struct line *have, const char *name,
                         struct names *enforced)
 {
@@ -144,11 +145,18 @@ size_t constraints_rename(struct buf *out, const char *was_sql, const char *now_
             struct line *w = &was.list[i], *have = w->met ? NULL : stand_in(&now, w, loosely);
             if (!have)
                 continue;
-            w->met = have->met = true;
+            w->met = have->met = have->renamed = true;
             rename_line(&drop, &add, have, w->name, enforced);
             n++;
         }
     }
+    for (size_t k = 0; k < now.count && enforced; k++)
+        if (is_enforced(&now.list[k]) && !now.list[k].renamed) {
+            buf_adds(&add, ", ALTER CHECK ");
+            sql_ident(&add, now.list[k].name);
+            buf_adds(&add, " NOT ENFORCED");
+            names_add(enforced, now.list[k].name);
+        }
     if (n) {
         buf_add(out, drop.p, drop.len);
         buf_add(out, add.p, add.len);
@@ -170,6 +178,17 @@ void constraints_enforced(const char *now_sql, const char *was_sql, struct names
         names_add(out, l->name);
         names_add(named, w ? w->name : l->name);
     }
+}
+
+void constraints_unenforced(const char *now_sql, const char *was_sql, struct names *out)
+{
+    SCOPED(free_lines) struct lines was = read_lines(was_sql), now = read_lines(now_sql);
+    constraints_meet(&was, &now, false);
+    for (size_t i = 0; i < was.count; i++)
+        for (size_t k = 0; k < now.count && is_enforced(&was.list[i]); k++)
+            if (!was.list[i].met && strcmp(was.list[i].name, now.list[k].name) == 0 &&
+                same_check(&was.list[i], &now.list[k], true))
+                names_add(out, now.list[k].name);
 }
 
 /* ---- CHECKs that a definition lacks ---- */

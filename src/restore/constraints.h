@@ -14,14 +14,17 @@
 /* Extracts the constraints of `create`, each on its own line; "": none. For `was` below. */
 void constraints_lines(struct buf *out, const char *create);
 /* Appends "DROP CHECK …, ADD CONSTRAINT …", which renames the constraints of `now` to their names
- * in `was`. Each stays enforced or not enforced as it is in `now`. With `enforced` none of them is
- * enforced, and the new names of those that were enforced are added to it. Returns their number;
- * nothing is appended if it is 0. */
+ * in `was`. Each stays enforced or not enforced as it is in `now`. With `enforced` no constraint of
+ * the table stays enforced, also if it keeps its name, and the new names of those that were enforced
+ * are added to it. Returns the number of renamed ones; nothing is appended if it is 0. */
 size_t constraints_rename(struct buf *out, const char *was, const char *now,
                           struct names *enforced);
 /* Lists the enforced constraints of `now`. `named`: their names in `was`; a constraint that `was`
  * lacks has its own name there. */
 void constraints_enforced(const char *now, const char *was, struct names *out, struct names *named);
+/* Lists the constraints that are enforced in `was`, and not enforced under the same name in
+ * `now`. */
+void constraints_unenforced(const char *now, const char *was, struct names *out);
 /* Returns true if `now` has an enforced CHECK, also one of a column, that `was` lacks, or if one of
  * the two cannot be parsed. */
 bool constraints_added(const char *now, const char *was);

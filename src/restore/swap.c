@@ -520,6 +520,12 @@ int swap_claim(const struct restore *r, struct err *e)
     return rc;
 }
 
+/* ALTER copies the table. The copy of a MEMORY table gets the size limit of this session. */
+static int keep_limit(struct db *db, const struct pending_checks *c, struct err *e)
+{
+    return c->heap ? db_execf(db, e, "SET SESSION max_heap_table_size=%" PRIu64, c->heap) : 0;
+}
+
 /* Renames the CHECK constraints of a table. If its rows violate one of them here (checks.h), they
  * are renamed without being enforced, and then enforced one by one; those that are not are added to
  * `left`. */
@@ -528,16 +534,14 @@ static int rename_checks(struct db *db, const struct pending_checks *c, const ch
 {
     SCOPED(buf_free) struct buf names_only = {0};
     SCOPED(names_free) struct names enforced = {0};
-    /* ALTER copies the table. The copy of a MEMORY table gets the size limit of this session. */
-    if (c->heap && db_execf(db, e, "SET SESSION max_heap_table_size=%" PRIu64, c->heap) < 0)
-        return -1;
-    int rc = checks_alter(db, c->table, change->p, e);
+    int rc = keep_limit(db, c, e) < 0 ? -1 : checks_alter(db, c->table, change->p, e);
     if (rc == 0 || !checks_refused(db, e))
         return rc;
     constraints_rename(&names_only, c->lines, now, &enforced);
-    return checks_alter(db, c->table, names_only.p, e) < 0
-               ? -1
-               : checks_enforce(db, c->table, &enforced, &enforced, left, e);
+    if (checks_alter(db, c->table, names_only.p, e) < 0)
+        return -1;
+    fault_point("restore.unenforced");
+    return checks_enforce(db, c->table, &enforced, &enforced, left, e);
 }
 
 /* Gives the CHECK constraints of a table the names that they had in the table it replaced. */
@@ -727,6 +731,24 @@ static int undo_half_rename(struct db *db, const struct job *job, const struct p
     return rc;
 }
 
+/* Enforces the constraints that an interrupted restore has left not enforced, and adds to `left`
+ * those that rows violate. */
+static int enforce_rest(struct db *db, const char *schema, const struct pending_checks *c,
+                        struct names *left, struct err *e)
+{
+    SCOPED(names_free) struct names off = {0};
+    SCOPED(xfree) char *now = db_create_table(db, schema, c->table, e);
+    if (!now)
+        return -1;
+    constraints_unenforced(now, c->lines, &off);
+    if (off.count == 0)
+        return 0;
+    int rc = keep_limit(db, c, e);
+    if (rc == 0)
+        rc = checks_enforce(db, c->table, &off, &off, left, e);
+    return rc < 0 ? err_step(e, "enforcing the constraints of table %s", c->table) : 0;
+}
+
 /* Restores the names of constraints. A name that cannot be restored must not keep the world
  * down. */
 static int recover_names(struct db *db, const struct job *job, const struct pending *p,
@@ -734,9 +756,11 @@ static int recover_names(struct db *db, const struct job *job, const struct pend
 {
     for (size_t i = 0; i < p->check_count; i++) {
         struct err why;
-        SCOPED(names_free) struct names left = {0};
+        SCOPED(names_free) struct names again = {0}, left = {0};
         progress_at(job->progress, 0, 0);
-        int rc = names_back(db, job->cfg->schema, &p->checks[i], &left, &why);
+        int rc = names_back(db, job->cfg->schema, &p->checks[i], &again, &why);
+        if (rc == 0)
+            rc = enforce_rest(db, job->cfg->schema, &p->checks[i], &left, &why);
         for (size_t k = 0; k < left.count; k++) {
             SCOPED(buf_free) struct buf text = {0};
             checks_describe(&text, p->checks[i].table, left.list[k]);

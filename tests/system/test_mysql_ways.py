@@ -6,7 +6,7 @@ import subprocess
 
 import pymysql
 import pytest
-from wk.crash import SWAPPED
+from wk.crash import SWAPPED, go_on, wait_stopped
 from wk.follow import LOG, dump_and_follow, restored
 from wk.keeper import DONE, FAILED, REFUSED
 from wk.server import RIGHTS, SERVER_RIGHTS, client, stock_restore
@@ -246,6 +246,36 @@ def test_checks_that_this_server_cannot_confirm(make_server, make_world, make_ke
         assert "bonus_chk_1` CHECK ((cast(`at` as date) = `day`)) /*!80016 NOT" in world.sql("SHOW CREATE TABLE bonus")[0][1]
         world.sql(ZONE, *alters)
         world.assert_is(before)
+
+
+@pytest.mark.parametrize("end", ["kill", "lock"])
+def test_checks_after_an_interrupted_rename(make_server, make_world, make_keeper, end):
+    """The game writes a row that a CHECK refuses here, before the restore renames the constraints. If the restore is killed
+    then, or if the table is locked, the message blames no row, and the cleanup enforces what can be enforced and reports the
+    rest."""
+    server = make_server()
+    world = make_world(on=server)
+    keeper = make_keeper(world, {"restore": {"lock_wait": "1s"}}).init()
+    world.sql(ZONE, *SESSION_CHECKS[:2], "DELETE FROM bonus")
+    keeper.dump()
+    lose(world)
+    process = keeper.popen("--restore", "--json", fault="restore.dropped=stop,restore.unenforced=" + ("kill" if end == "kill" else "stop"))
+    pids = wait_stopped(keeper, "restore.dropped")
+    world.sql(ZONE, SESSION_CHECKS[1])
+    go_on(pids)
+    with server.admin() as game, game.cursor() as cur:
+        if end == "lock":
+            wait_for(lambda: "`id` < 1000)) /*" in world.sql("SHOW CREATE TABLE bonus")[0][1], "the ALTER", timeout=20)
+            pids = wait_stopped(keeper, "restore.unenforced")
+            cur.execute(f"LOCK TABLES {ident(world.schema)}.bonus READ")
+            go_on(pids)
+        done = keeper.finish(process)
+    assert "rows violate" not in done.out and (done.rc != DONE if end == "kill" else "ock wait timeout" in done.out), done
+    keeper.start()
+    wait_for(lambda: not os.path.exists(os.path.join(keeper.dumps_dir, "pending.json")), "the tidying up")
+    create = world.sql("SHOW CREATE TABLE bonus")[0][1]
+    assert "`few` CHECK ((`id` < 1000))," in create and "= `day`)) /*!80016 NOT" in create, create
+    keeper.wait_log("ALTER TABLE `bonus` ALTER CHECK `bonus_chk_1` ENFORCED")
 
 
 def test_checks_do_not_drop_the_journal(make_server, make_world, make_keeper):

@@ -113,6 +113,22 @@ static void test_enforcement(void **state)
     assert_string_equal(named.list[0], "x");
     names_free(&enforced);
     names_free(&named);
+    constraints_unenforced(now, was, &named);
+    constraints_unenforced(HEAD "  CONSTRAINT `x`" LOOSE ",\n  CONSTRAINT `y`" SMALL TAIL, was,
+                           &enforced);
+    assert_int_equal(named.count, 0);
+    assert_int_equal(enforced.count, 1);
+    assert_string_equal(enforced.list[0], "x");
+    names_free(&enforced);
+    buf_clear(&b);
+    assert_int_equal(
+        constraints_rename(
+            &b, was, HEAD "  CONSTRAINT `c2`" SMALL ",\n  CONSTRAINT `x`" POSITIVE TAIL, &enforced),
+        1);
+    assert_string_equal(b.p, "DROP CHECK `c2`, ADD CONSTRAINT `y`" SMALL
+                             ", ALTER CHECK `x` NOT ENFORCED");
+    assert_int_equal(enforced.count, 1);
+    names_free(&enforced);
     buf_free(&b);
 #undef LOOSE
 }
