@@ -117,19 +117,38 @@ int checks_on(const struct shadow_session *s, struct target *t, struct err *e)
     return checks_enforce(s->db, t->shadow, &t->enforced, &t->enforced_named, &t->unenforced, e);
 }
 
-void checks_describe(struct buf *out, const char *table, const char *name)
+/* `table`: quoted */
+static void describe_check(struct buf *out, const char *table, const char *name)
 {
     SCOPED(buf_free) struct buf alter = {0};
-    sql_fill(&alter, "ALTER TABLE ?? ALTER CHECK ?? ENFORCED", DB_ARGS(table, name));
+    sql_fill(&alter, "ALTER TABLE $ ALTER CHECK ?? ENFORCED", DB_ARGS(table, name));
     buf_adds(out, "a CHECK is not enforced, because rows violate it in this server's time zone and "
                   "SQL mode; in a session like those of the game: ");
     text_clean(out, alter.p, 400);
 }
 
+void checks_describe(struct buf *out, const char *table, const char *name)
+{
+    SCOPED(buf_free) struct buf shown = {0};
+    sql_ident(&shown, table);
+    describe_check(out, shown.p, name);
+}
+
+bool checks_table(const struct restore *r, const char *table, struct buf *out)
+{
+    if (restore_is(r)->swaps)
+        sql_ident(out, table);
+    else if (r->opt->mode == RESTORE_SCRATCH)
+        sql_ident2(out, r->schema, table);
+    return out->len > 0;
+}
+
 void checks_warn(struct restore *r, const char *table, const char *name)
 {
-    SCOPED(buf_free) struct buf text = {0};
-    checks_describe(&text, table, name);
+    SCOPED(buf_free) struct buf text = {0}, shown = {0};
+    if (!checks_table(r, table, &shown))
+        return;
+    describe_check(&text, shown.p, name);
     result_warn(r->out, "%s", text.p);
 }
 

@@ -32,7 +32,10 @@ int checks_enforce(struct db *db, const char *table, const struct names *list,
                    const struct names *named, struct names *left, struct err *e);
 /* Appends a sentence about a constraint that is not enforced. */
 void checks_describe(struct buf *out, const char *table, const char *name);
-/* Adds it to the result. */
+/* Appends the name that an ALTER TABLE for an operator needs: with the schema for --into. Returns
+ * false if the tables of this restore do not stay, as those of a drill or of the warm copy. */
+bool checks_table(const struct restore *r, const char *table, struct buf *out);
+/* Adds the sentence to the result, if the table stays. */
 void checks_warn(struct restore *r, const char *table, const char *name);
 /* The same for all that are not enforced after the load. */
 void checks_warn_all(struct restore *r);

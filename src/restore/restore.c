@@ -124,10 +124,11 @@ static void warn_of_generated(struct restore *r)
         return;
     for (size_t i = 0; i < r->plan.count; i++) {
         const struct target *t = &r->plan.list[i];
-        SCOPED(buf_free) struct buf alter = {0}, shown = {0};
-        if (t->skip || !t->created || !names_has(&zoned, t->shadow))
+        SCOPED(buf_free) struct buf name = {0}, alter = {0}, shown = {0};
+        if (t->skip || !t->created || !names_has(&zoned, t->shadow) ||
+            !checks_table(r, t->name, &name))
             continue;
-        sql_fill(&alter, "ALTER TABLE ?? FORCE, ALGORITHM=COPY", DB_ARGS(t->name));
+        sql_fill(&alter, "ALTER TABLE $ FORCE, ALGORITHM=COPY", DB_ARGS(name.p));
         text_clean(&shown, alter.p, 300);
         result_warn(r->out,
                     "generated columns over a TIMESTAMP were computed in the time zone UTC; in a "
