@@ -130,7 +130,9 @@ void db_columns_hash(const struct db_table *t, char out[17]);
     "SELECT DISTINCT g.TABLE_NAME FROM information_schema.COLUMNS g JOIN "                         \
     "information_schema.COLUMNS k ON k.TABLE_SCHEMA=g.TABLE_SCHEMA AND k.TABLE_NAME=g.TABLE_NAME " \
     "WHERE g.TABLE_SCHEMA=? AND k.EXTRA LIKE '%GENERATED%' AND k.GENERATION_EXPRESSION<>'' AND "   \
-    "(k.EXTRA LIKE '%STORED%' OR k.COLUMN_KEY<>'') AND g.GENERATION_EXPRESSION<>'' AND "           \
+    "(k.EXTRA LIKE '%STORED%' OR EXISTS (SELECT 1 FROM information_schema.STATISTICS i WHERE "     \
+    "i.TABLE_SCHEMA=k.TABLE_SCHEMA AND i.TABLE_NAME=k.TABLE_NAME AND "                             \
+    "i.COLUMN_NAME=k.COLUMN_NAME)) AND g.GENERATION_EXPRESSION<>'' AND "                           \
     "(g.DATA_TYPE='timestamp' OR g.GENERATION_EXPRESSION LIKE '%from_unixtime(%' OR EXISTS "       \
     "(SELECT 1 FROM information_schema.COLUMNS t WHERE t.TABLE_SCHEMA=g.TABLE_SCHEMA AND "         \
     "t.TABLE_NAME=g.TABLE_NAME AND t.DATA_TYPE='timestamp' AND "                                   \

@@ -236,6 +236,10 @@ def test_checks_that_this_server_cannot_confirm(make_server, make_world, make_ke
     world.sql(ZONE, *SESSION_CHECKS)
     before = world.snapshot()
     dump = keeper.dump()["name"]
+    for schema in ("worldkeeper_drill_w1", "beside"):
+        world.server.grant("keeper@localhost", schema)
+    assert "not enforced" not in str(keeper.ok("--drill", "--json"))
+    assert "ALTER TABLE `beside`.`pair` ALTER CHECK" in keeper.ok("--restore", "--into", "beside", "--json")["warning"]
     for _ in range(2):
         lose(world)
         done = keeper.ok("--restore", "--json")
@@ -324,20 +328,21 @@ def test_generated_columns_of_another_time_zone(make_server, make_world, make_ke
                       for t, column in (("hours", "h INT AS (HOUR(at)) STORED"),
                                         ("chain", "h INT AS (HOUR(at)), i INT AS (h+1) STORED"),
                                         ("days", "h DATETIME AS (at), KEY (h)"),
+                                        ("second", "h INT AS (HOUR(at)), KEY (n, h)"),
                                         ("epoch", "h DATETIME AS (FROM_UNIXTIME(n)) STORED"),
                                         ("fine", "h INT AS (n+1) STORED"), ("read_only", "h INT AS (HOUR(at))"))),
               *(f"INSERT INTO {t} (id,at,n) VALUES (1,'2026-05-05 02:00:00',7)"
-                for t in ("hours", "chain", "days", "epoch", "fine", "read_only")))
+                for t in ("hours", "chain", "days", "second", "epoch", "fine", "read_only")))
     keeper = make_keeper(world, {"dump": {"engines": "all"}, "restore": {"scope": "all"}}).init()
     told = [c["text"] for c in keeper.run("--check", "--json").result["checks"] if "over a TIMESTAMP" in c["text"]]
-    assert len(told) == 1 and told[0].endswith(": `chain`, `days`, `epoch`, `hours`"), told
+    assert len(told) == 1 and told[0].endswith(": `chain`, `days`, `epoch`, `hours`, `second`"), told
     reads = [f"SELECT h FROM {t}" for t in ("hours", "chain", "days", "epoch", "fine")] + ["SELECT h FROM days FORCE INDEX (h)"]
     before = [world.sql(ZONE, s) for s in reads]
     keeper.dump()
     lose(world)
     warning = keeper.ok("--restore", "--json")["warning"]
     alters = re.findall(r"ALTER TABLE [^;]*COPY", warning)
-    assert sorted(a.split("`")[1] for a in alters) == ["chain", "days", "epoch", "hours"], warning
+    assert sorted(a.split("`")[1] for a in alters) == ["chain", "days", "epoch", "hours", "second"], warning
     assert world.sql(ZONE, "SELECT h FROM hours") != before[0]
     world.sql(ZONE, *alters)
     assert [world.sql(ZONE, s) for s in reads] == before
