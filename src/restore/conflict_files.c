@@ -9,6 +9,7 @@
 #include "base/file.h"
 
 #define NUMBERS_MAX (256u << 20)
+#define NUMBERS_HEADER "table\tcolumn\told\tnew"
 
 static struct merge_slot *conflict_files_slot_of(const struct merge_set *s, uint64_t hash)
 {
@@ -94,7 +95,7 @@ void merge_numbers_add(struct merge_numbers *n, const char *table, const char *c
                        const char *old, const char *now, const char *world)
 {
     if (n->text.len == 0)
-        buf_adds(&n->text, "table\tcolumn\told\tnew\tworld\n");
+        buf_adds(&n->text, NUMBERS_HEADER "\tworld\n");
     add_escaped(&n->text, table);
     buf_addc(&n->text, '\t');
     add_escaped(&n->text, column);
@@ -117,6 +118,22 @@ static char *conflict_files_read_field(char **at)
     return from;
 }
 
+/* Gives the lines of an earlier version, which has no world, that column. Tabs in fields are
+ * escaped. */
+static void add_world_column(struct buf *text)
+{
+    SCOPED(buf_free) struct buf wide = {0};
+    if (!text->len || !text_starts(text->p, NUMBERS_HEADER "\n"))
+        return;
+    for (const char *s = text->p; *s; s++) {
+        if (*s == '\n')
+            buf_adds(&wide, wide.len < sizeof NUMBERS_HEADER ? "\tworld" : "\t");
+        buf_addc(&wide, *s);
+    }
+    buf_clear(text);
+    buf_add(text, wide.p, wide.len);
+}
+
 int merge_numbers_read(int dirfd, const char *file, struct merge_numbers *out, struct err *e)
 {
     char name[CONFLICT_NAME_MAX + 16], *rest = NULL;
@@ -128,6 +145,7 @@ int merge_numbers_read(int dirfd, const char *file, struct merge_numbers *out, s
             return 0;
         return err_pass(e, &why);
     }
+    add_world_column(&out->text);
     SCOPED(xfree) char *copy = xstrdup(out->text.p ? out->text.p : "");
     char *line = strtok_r(copy, "\n", &rest); /* the header line */
     while (line && (line = strtok_r(NULL, "\n", &rest))) {

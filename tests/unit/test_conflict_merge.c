@@ -268,6 +268,9 @@ static void test_numbers(void **state)
     assert_int_equal(n.count, 1);
     assert_string_equal(n.list[0].now, "7");
     assert_string_equal(n.list[0].world, "");
+    merge_numbers_add(&n, "t", "id", "8", "9", "abc");
+    assert_string_equal(n.text.p,
+                        "table\tcolumn\told\tnew\tworld\nt\tid\t5\t7\t\nt\tid\t8\t9\tabc\n");
     merge_numbers_free(&n);
 }
 
