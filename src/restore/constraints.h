@@ -15,8 +15,8 @@
 void constraints_lines(struct buf *out, const char *create);
 /* Appends "DROP CHECK …, ADD CONSTRAINT …", which renames the constraints of `now` to their names
  * in `was`. Each stays enforced or not enforced as it is in `now`. With `enforced` no constraint of
- * the table stays enforced, also if it keeps its name, and the new names of those that were enforced
- * are added to it. Returns the number of renamed ones; nothing is appended if it is 0. */
+ * the table stays enforced, also if it keeps its name, and the new names of those that were
+ * enforced are added to it. Returns the number of renamed ones; nothing is appended if it is 0. */
 size_t constraints_rename(struct buf *out, const char *was, const char *now,
                           struct names *enforced);
 /* Lists the enforced constraints of `now`. `named`: their names in `was`; a constraint that `was`
