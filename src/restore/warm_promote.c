@@ -11,6 +11,7 @@
 #include "restore/catchup.h"
 #include "restore/code.h"
 #include "restore/code_make.h"
+#include "restore/constraints.h"
 #include "restore/ledgers.h"
 #include "restore/load.h"
 #include "restore/plan.h"
@@ -106,6 +107,25 @@ static int warm_promote_move(struct warm *w, struct restore *r, struct err *e)
     return WARM_READY;
 }
 
+/* Notes the CHECKs that the dump has enforced and the copy has not. */
+static int note_unenforced(struct warm *w, struct restore *r, struct verify_file *file,
+                           struct err *e)
+{
+    for (size_t i = 0; i < r->m->table_count && !db_is_mariadb(r->db); i++) {
+        struct target *t = plan_find(&r->plan, r->m->tables[i].name);
+        SCOPED(buf_free) struct buf was = {0};
+        SCOPED(xfree) char *now = NULL;
+        if (!t || t->skip || !plan_find(&w->plan, t->name))
+            continue;
+        if (verify_definition(file, i, &was, e) < 0 ||
+            !(now = db_create_table(r->db, w->schema, t->name, e)))
+            return -1;
+        if (was.len)
+            constraints_unenforced(now, was.p, &t->unenforced);
+    }
+    return 0;
+}
+
 /* Plans the restore of the newest dump, whose tables the copy has. */
 static int plan_copy(struct warm *w, struct restore *r, struct err *e)
 {
@@ -119,6 +139,8 @@ static int plan_copy(struct warm *w, struct restore *r, struct err *e)
     SCOPED(xfree) char *name = xasprintf("%s.sql.gz", r->m->name);
     struct verify_file *file = verify_open(r->job->dirfd, name, r->m, r->job->progress, e);
     int rc = file ? verify_rest(file, code_see, &r->code, e) : -1;
+    if (rc == 0)
+        rc = note_unenforced(w, r, file, e);
     verify_close(file);
     if (rc < 0)
         return -1;

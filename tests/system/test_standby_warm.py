@@ -97,6 +97,21 @@ def test_it_is_what_a_load_gives(machines):
     assert not two.server.sql(f"SHOW DATABASES LIKE '{COPY}'")
 
 
+@pytest.mark.only("mysql", why="MariaDB switches CHECKs off for a session")
+def test_a_check_that_the_copy_does_not_enforce(machines):
+    """A promotion of the copy reports a CHECK that rows violate in this server's time zone, as a fresh load does."""
+    one, two = machines()
+    one.world.sql("SET time_zone='+05:30'", "CREATE TABLE bonus (id INT PRIMARY KEY, at TIMESTAMP, day DATE, "
+                  "CHECK (DATE(at)=day)) ENGINE=MEMORY", "INSERT INTO bonus VALUES (1,'2026-07-01 01:30:00','2026-07-01')")
+    dump_and_follow(one)
+    two.start("STANDBY")
+    wait_copy(two)
+    one.kill9()
+    one.server.kill9()
+    told = promoted(two)
+    assert told["warm"] and "ALTER TABLE `bonus` ALTER CHECK `bonus_chk_1` ENFORCED" in str(told.get("warning")), told
+
+
 def same(one, two, schema=COPY, tables=("bank", "ship", "news")):
     """Returns whether the copy has exactly the primary's rows and counters."""
     def rows(server, of):
