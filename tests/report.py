@@ -67,7 +67,7 @@ def campaigns():
                  {"noticed": r": (noticed): ", "not noticed": r": (NOT NOTICED): "}, ("noticed", 1), once=True),
         Campaign("fuzz", "fuzz targets with sanitizers, 30 CPU minutes each", "make fuzz-campaign FUZZ_CAMPAIGN='--jobs 2 --seconds 1800'",
                  {"CPU minutes": r"^\w+ +([\d.]+) +[\d,]+  ", "executions": r"^\w+ +[\d.]+ +([\d,]+)  ",
-                  "targets": r"^(\w+) +[\d.]+ +[\d,]+  "}, ("CPU minutes", 480), once=True),
+                  "targets": r"^(\w+) +(?!0\.0 )[\d.]+ +[\d,]+  "}, ("CPU minutes", 480), once=True),
         Campaign("threads", "ThreadSanitizer on unit tests and on system tests with threads", "scripts/tsan.sh", {"tests": r"(\d+) passed"},
                  ("tests", 1), once=True),
         Campaign("soak", "a game that writes under random faults, 30 minutes at once", "make soak SOAK_SECONDS=1800",

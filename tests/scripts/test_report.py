@@ -23,7 +23,7 @@ SAID = {  # the commands' output
                "InnoDB: 100 rows, 3 reads, {'runs': 2, 'rolled up': 7}\n", {"rollups": 42, "rows": 1000, "reads": 33}),
     "progress": ("round 1: 70 saves, 12 takeovers\nround 2: 80 saves, 13 takeovers\n", {"takeovers": 25, "saves": 150}),
     "mutants": ("a 3 passed, 1 failed: noticed: x\nb 4 passed, 0 failed: NOT NOTICED: y\n", {"noticed": 1, "not noticed": 1}),
-    "fuzz": ("target        CPU min    executions  findings\nserver           30.1     1,234,567  -\nlist              2.0           10  -\n",
+    "fuzz": ("target        CPU min    executions  findings\nserver           30.1     1,234,567  -\nlist              2.0           10  -\nage               0.0            0  -\n",
              {"CPU minutes": 32.1, "executions": 1234577, "targets": 2}),
     "soak": ("\n31 faults, 12,345 acknowledged changes, 3 audits of both worlds: 0 wrong\n", {"faults": 31, "changes": 12345}),
     "models": ("standby      all rules        1234   0.5 s  as it should be\nstandby      x   66  12.5 s  ok\n12 passed, 0 failed\n",
