@@ -51,7 +51,7 @@ static const struct check_rule store[] = {
      NULL, true},
 };
 
-/* Returns true if a file that is encrypted for these recipients can be read. */
+/* Returns true if one of the identities decrypts what is encrypted for these recipients. */
 static bool can_read(const struct age_keys *identities, const struct age_keys *recipients)
 {
     unsigned char key[AGE_KEY];

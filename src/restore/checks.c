@@ -45,14 +45,6 @@ int checks_alter(struct db *db, const char *table, const char *change, struct er
                : rc;
 }
 
-/* Appends "ALTER CHECK `name` ENFORCED". */
-static void alter_check(struct buf *b, const char *name, const char *how)
-{
-    buf_adds(b, b->len ? ", ALTER CHECK " : "ALTER CHECK ");
-    sql_ident(b, name);
-    buf_adds(b, how);
-}
-
 int checks_utf8(struct db *db, bool on, int rc, struct err *e)
 {
     const char *set = on ? "SET NAMES utf8mb4" : "SET NAMES binary";
@@ -69,7 +61,7 @@ int checks_off(const struct shadow_session *s, struct target *t, const char *was
     names_free(&t->enforced_named);
     constraints_enforced(now, was, &t->enforced, &t->enforced_named);
     for (size_t i = 0; i < t->enforced.count; i++)
-        alter_check(&change, t->enforced.list[i], " NOT ENFORCED");
+        constraints_enforce(&change, t->enforced.list[i], false);
     if (!change.len)
         return 0;
     int rc = checks_utf8(s->db, true, 0, e);
@@ -85,14 +77,14 @@ static int enforce_all(struct db *db, const char *table, const struct names *lis
     SCOPED(buf_free) struct buf change = {0};
     struct err why = {0};
     for (size_t i = 0; i < list->count; i++)
-        alter_check(&change, list->list[i], " ENFORCED");
+        constraints_enforce(&change, list->list[i], true);
     if (!change.len || checks_alter(db, table, change.p, &why) == 0)
         return 0;
     if (!checks_refused(db, &why))
         return err_pass(e, &why);
     for (size_t i = 0; i < list->count; i++) {
         buf_clear(&change);
-        alter_check(&change, list->list[i], " ENFORCED");
+        constraints_enforce(&change, list->list[i], true);
         if (list->count > 1 && checks_alter(db, table, change.p, &why) == 0)
             continue;
         if (!checks_refused(db, &why))

@@ -35,7 +35,7 @@ void checks_describe(struct buf *out, const char *table, const char *name);
 /* Appends the name that an ALTER TABLE for an operator needs: with the schema for --into. Returns
  * false if the tables of this restore do not stay, as those of a drill or of the warm copy. */
 bool checks_table(const struct restore *r, const char *table, struct buf *out);
-/* Adds the sentence to the result, if the table stays. */
+/* Adds that sentence to the result of the restore, unless checks_table() returns false. */
 void checks_warn(struct restore *r, const char *table, const char *name);
 /* The same for all that are not enforced after the load. */
 void checks_warn_all(struct restore *r);

@@ -40,8 +40,8 @@ static int conflict_table_drop(struct merge *m, const char *table, struct err *e
     return db_execf(m->db, e, "DROP TEMPORARY TABLE IF EXISTS %s", table);
 }
 
-/* Creates the empty tables of taken rows and of new numbers, for each table of the file again: a
- * table keeps the size limit that the session had when it was created. */
+/* Creates the empty tables of taken rows and of new numbers. Each table of the file needs new ones,
+ * because a table keeps the size limit that the session had when it was created. */
 static int make_notes(struct merge *m, struct err *e)
 {
     return conflict_table_drop(m, TAKEN "," NUMBERS, e) < 0 ||
@@ -316,7 +316,7 @@ static int make_stage(struct merge *m, struct merge_table *t, struct err *e)
                           DB_ARGS(t->live->memory ? "MEMORY" : "MyISAM", b.p, t->name), &why);
     t->staged = rc == 0 && why.cls == ERR_NONE;
     if (why.num == DB_ROW_TOO_LONG || why.num == DB_MANY_COLUMNS)
-        return conflict_table_leave_out(t, "its columns leave no room for the one by which rows "
+        return conflict_table_leave_out(t, "the table has no room for the column by which rows "
                                            "are compared: load the file manually"),
                0;
     return why.cls == ERR_NONE ? rc : err_pass(e, &why);

@@ -131,6 +131,13 @@ static void rename_line(struct buf *out, struct buf *add, const struct line *hav
     names_add(enforced, name);
 }
 
+void constraints_enforce(struct buf *out, const char *name, bool enforced)
+{
+    buf_adds(out, out->len ? ", ALTER CHECK " : "ALTER CHECK ");
+    sql_ident(out, name);
+    buf_adds(out, enforced ? " ENFORCED" : " NOT ENFORCED");
+}
+
 size_t constraints_rename(struct buf *out, const char *was_sql, const char *now_sql,
                           struct names *enforced)
 {
@@ -152,9 +159,7 @@ size_t constraints_rename(struct buf *out, const char *was_sql, const char *now_
     }
     for (size_t k = 0; k < now.count && enforced; k++)
         if (is_enforced(&now.list[k]) && !now.list[k].renamed) {
-            buf_adds(&add, ", ALTER CHECK ");
-            sql_ident(&add, now.list[k].name);
-            buf_adds(&add, " NOT ENFORCED");
+            constraints_enforce(&add, now.list[k].name, false);
             names_add(enforced, now.list[k].name);
         }
     if (n) {

@@ -19,6 +19,8 @@ void constraints_lines(struct buf *out, const char *create);
  * enforced are added to it. Returns the number of renamed ones; nothing is appended if it is 0. */
 size_t constraints_rename(struct buf *out, const char *was, const char *now,
                           struct names *enforced);
+/* Appends to the changes of an ALTER TABLE that a constraint is enforced, or is not. */
+void constraints_enforce(struct buf *out, const char *name, bool enforced);
 /* Lists the enforced constraints of `now`. `named`: their names in `was`; a constraint that `was`
  * lacks has its own name there. */
 void constraints_enforced(const char *now, const char *was, struct names *out, struct names *named);

@@ -39,20 +39,12 @@ static const char *find_socket(void)
     return usual[0];
 }
 
-/* Returns an address as a config has it; the texts stay the caller's. */
-static struct config_mysql admin_address(const char *socket, const char *host, unsigned port)
-{
-    /* The texts are not written to; the config's type has no const. */
-    return (struct config_mysql){
-        .socket = (char *)(uintptr_t)socket, .host = (char *)(uintptr_t)host, .port = port};
-}
-
 bool setup_same_server(const struct setup *s, const struct config_mysql *m)
 {
     const struct config_mysql session =
-        admin_address(s->params.socket, s->params.host, s->params.port);
+        made_address(s->params.socket, s->params.host, s->params.port);
     const struct config_mysql own =
-        admin_address(m->socket ? s->own_socket : NULL, "localhost", s->own_port);
+        made_address(m->socket ? s->own_socket : NULL, "localhost", s->own_port);
     return claims_same_server(&session, m) || (s->own_socket && claims_same_server(&own, m));
 }
 
@@ -76,13 +68,13 @@ char *setup_server_name(const struct config_mysql *m)
 int setup_choose_server(struct setup *s, const struct config_mysql *at, struct err *e)
 {
     const char *host = s->host ? s->host : at->host;
-    const struct config_mysql typed = admin_address(s->socket ? s->socket
-                                                    : s->host ? NULL
-                                                              : at->socket,
-                                                    host,
-                                                    s->port   ? s->port
-                                                    : s->host ? PORT
-                                                              : at->port);
+    const struct config_mysql typed = made_address(s->socket ? s->socket
+                                                   : s->host ? NULL
+                                                             : at->socket,
+                                                   host,
+                                                   s->port   ? s->port
+                                                   : s->host ? PORT
+                                                             : at->port);
     if (!claims_same_server(&typed, at)) {
         SCOPED(xfree) char *other = setup_server_name(&typed);
         SCOPED(xfree) char *own = setup_server_name(at);

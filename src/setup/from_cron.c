@@ -143,7 +143,8 @@ static int take_over_all(struct setup *s, struct err *e)
     int migrated = from_cron_migrate(s, e);
     if (s->dry) {
         if (migrated == 0)
-            talk_say("Each of these worlds would then be set up, as one whose config is there.\n");
+            talk_say("Each of these worlds would then be set up with the config that was written "
+                     "for it.\n");
         return migrated;
     }
     from_cron_look(s, &after);

@@ -78,14 +78,19 @@ void made_set_server(struct made *m, const struct config_mysql *at)
                            : json_pack("{s:s, s:i}", "host", at->host, "port", (int)at->port);
 }
 
+struct config_mysql made_address(const char *socket, const char *host, unsigned port)
+{
+    /* The texts are not written to; the config's type has no const. */
+    return (struct config_mysql){
+        .socket = (char *)(uintptr_t)socket, .host = (char *)(uintptr_t)host, .port = port};
+}
+
 struct config_mysql made_server(const struct made *m)
 {
     const json_t *socket = json_object_get(m->server, "socket"),
                  *host = json_object_get(m->server, "host");
-    /* The texts are not written to; the config's type has no const. */
-    return (struct config_mysql){.socket = (char *)(uintptr_t)json_string_value(socket),
-                                 .host = (char *)(uintptr_t)json_string_value(host),
-                                 .port = (unsigned)js_number(m->server, "port", 0)};
+    return made_address(json_string_value(socket), json_string_value(host),
+                        (unsigned)js_number(m->server, "port", 0));
 }
 
 void made_set_scripts(struct made *m, const char *dir)

@@ -36,6 +36,8 @@ int made_open(struct made *m, const char *path, bool dry, struct err *e);
 /* Sets the server's address, which is written with the next thing. An address that is not UTF-8 is
  * not recorded. */
 void made_set_server(struct made *m, const struct config_mysql *at);
+/* Returns a server's address in the form of a config; the texts stay the caller's. */
+struct config_mysql made_address(const char *socket, const char *host, unsigned port);
 /* Returns the server's address, whose texts belong to the record. socket and host NULL: the record
  * does not say. */
 struct config_mysql made_server(const struct made *m);

@@ -489,7 +489,7 @@ def test_a_command_for_another_world_is_refused(sharing):
 
 
 def test_a_supervisor_of_an_earlier_version_gets_no_name(keeper, tmp):
-    """A supervisor that does not know the key for the world's name gets the command without it, if its status names the world."""
+    """If a supervisor rejects the key `world`, and its status names this world, the command is sent again without that key."""
     path = os.path.join(tmp, "control.sock")
     for world, expected in (("w1", DONE), ("w2", USAGE)):
         asked = []

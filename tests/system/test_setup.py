@@ -427,7 +427,7 @@ def test_a_name_of_another_world_is_asked_for_again(galaxy, make_world, make_mac
 
 
 def by_port(machine, server, world):
-    """Changes the config of a world, which names the server's socket, to its port."""
+    """Replaces the server's socket in the config of a world by its host and port."""
     with open(machine.path(f"etc/worldkeeper/{world}.ini"), "r+") as f:
         text = f.read().replace(f"socket = {server.socket}", f"host = 127.0.0.1\nport = {server.port}")
         f.seek(0)

@@ -313,25 +313,21 @@ def test_a_part_that_is_deleted_during_a_switch_over(make_pair, tmp):
         liar.stop()
 
 
-def test_a_switch_over_with_a_slow_store(make_pair, tmp):
+def test_a_switch_over_with_a_slow_store(make_pair, liar):
     """The journal grows each second, and each part of it takes longer than that to be stored. The world is handed over when
     the store has what was logged before its writes were stopped."""
-    liar = Liar(tmp)
     conditions = Conditions(liar)
-    try:
-        one, two = make_pair("small", (), offsite={"plain": "yes", **liar.settings()}, standby={"lease": "none"})
-        dump_and_follow(one)
-        stored(one)
-        conditions.late = 0.5
-        one.world.mark(7)
-        before = one.world.snapshot()
-        one.ok("--switch-over")
-        conditions.late = 0
-        two.start("STANDBY")
-        two.ok("--promote", "--by-hand")
-        two.world.assert_is(before)
-    finally:
-        liar.stop()
+    one, two = make_pair("small", (), offsite={"plain": "yes", **liar.settings()}, standby={"lease": "none"})
+    dump_and_follow(one)
+    stored(one)
+    conditions.late = 0.5
+    one.world.mark(7)
+    before = one.world.snapshot()
+    one.ok("--switch-over")
+    conditions.late = 0
+    two.start("STANDBY")
+    two.ok("--promote", "--by-hand")
+    two.world.assert_is(before)
 
 
 def test_a_switch_over_with_durable_tables(make_pair):
@@ -1237,15 +1233,21 @@ def test_a_dump_that_the_standby_cannot_delete(make_pair):
         subprocess.run(["umount", "-l", held], check=True)
 
 
-def test_a_store_that_fails_once_is_not_lost(make_pair, liar):
-    """If the store refuses one request and answers the next one, --force does not promote the older local data."""
-    conditions = Conditions(liar)
+def dumped_pair(make_pair, liar):
+    """Returns a primary and a standby that has its newest dump. The store has no journal."""
     one, two = make_pair("small", (), offsite={"plain": "yes", **liar.settings()}, journal={"mode": "off"})
     two.configure({"journal": {"mode": "off"}})
     two.start("STANDBY")
     one.dump()
     one.start()
     two.wait(lambda: standby(two).get("newest") == one.newest()["name"], "the dump here")
+    return one, two
+
+
+def test_a_store_that_fails_once_is_not_lost(make_pair, liar):
+    """If the store refuses one request and answers the next one, --force does not promote the older local data."""
+    conditions = Conditions(liar)
+    one, two = dumped_pair(make_pair, liar)
     two.stop()
     one.world.mark(3)
     newest = one.dump()["name"]
@@ -1269,12 +1271,7 @@ def test_a_store_that_fails_once_is_not_lost(make_pair, liar):
 
 def test_a_manifest_after_a_promotion(make_pair, liar):
     """A replaced machine that was suspended while it stored a dump does not store the manifest, so the dump does not count."""
-    one, two = make_pair("small", (), offsite={"plain": "yes", **liar.settings()}, journal={"mode": "off"})
-    two.configure({"journal": {"mode": "off"}})
-    two.start("STANDBY")
-    one.dump()
-    one.start()
-    two.wait(lambda: standby(two).get("newest") == one.newest()["name"], "the dump here")
+    one, two = dumped_pair(make_pair, liar)
     one.stop()
     one.start(fault="offsite.file_stored=stop")
     manifest = f"/dumps/{one.dump()['name']}.json"
