@@ -13,6 +13,7 @@ from wk.watch import Watcher
 pytestmark = pytest.mark.either_server
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("point", DUMP_POINTS)
 def test_supervisor_killed_during_a_dump(keeper, make_world, point):
     """If the supervisor is killed at any point of a dump, no dump is lost, no incomplete dump counts, and the next supervisor
@@ -35,6 +36,7 @@ def test_supervisor_killed_during_a_dump(keeper, make_world, point):
     keeper.ok("--verify")
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("point", RESTORE_POINTS)
 def test_supervisor_killed_during_a_restore(doomed, victim, point):
     """If the supervisor is killed at any point of a restore, either no or all tables are restored. The next supervisor finishes,

@@ -16,6 +16,7 @@ DUMP_PARTS = [0.05, 0.2, 0.4, 0.6, 0.8, 0.95]
 RESTORE_PARTS = [0.0, 0.05, 0.15, 0.25, 0.35, 0.5, 0.65, 0.8, 0.95]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("moment", DUMP_MOMENTS)
 def test_server_killed_at_a_point_of_a_dump(doomed, victim, moment):
     """If the server is killed at any point of a dump, the newest intact dump is restored."""
@@ -40,6 +41,7 @@ def test_server_killed_at_a_point_of_a_dump(doomed, victim, moment):
     assert doomed.dump() and not doomed.parts()
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("moment", RESTORE_POINTS)
 def test_server_killed_at_a_point_of_a_restore(doomed, victim, moment):
     """If the server is killed again during a restore, the next attempt restores the complete world. A manual --restore does not

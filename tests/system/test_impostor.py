@@ -115,6 +115,7 @@ def ways(*trusts):
             yield pytest.param(host, trust, marks=needs)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("host, trust", ways("tls_ca", "nothing", "system"))
 def test_nobody_else_is_told_anything(asked, authority, real, kind, host, trust):

@@ -375,6 +375,7 @@ def is_touched(key):
     return key.split()[-1].startswith("mark") or "kept" in key
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("how", CHANGED)
 @pytest.mark.parametrize("disk", [False, True])
 def test_others_go_on_when_one_table_changes(undumped, how, disk):

@@ -125,6 +125,7 @@ def test_a_changed_one_is_refused(doomed, victim, change):
     doomed.world.assert_is(before)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("key", [False, True])
 @pytest.mark.parametrize("at", ["restore.before_rename", "restore.renamed", "restore.conflict_whole",
                                 "restore.dropped", "restore.sentinel_known", "restore.named"])

@@ -61,6 +61,7 @@ def prepared(make_server, make_world, make_keeper, tables, *options):
     return keeper
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("logged", [True, False])
 @pytest.mark.parametrize("case", [pytest.param(name, marks=NOT_THERE) if name in ("ignore", "partition") else name
                                   for name in CASES])

@@ -10,7 +10,7 @@ from wk.audit import TABLES, AuditedWriters
 from wk.follow import LOG, dump_and_follow, following
 from wk.keeper import USER
 from wk.segments import Segments
-from wk.util import PATIENCE, wait_for
+from wk.util import PATIENCE, share, wait_for
 from wk.snapshot import checksums
 
 pytestmark = [pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test"),
@@ -312,7 +312,7 @@ def test_what_a_kill_leaves(machines):
     def superfluous():
         return [c for c in two.run("--check", "--json").result["checks"] if "superfluous" in c["text"] and "warm" in c["text"]]
 
-    for point in ("warm.loaded", "warm.begun", "warm.taken_out", "warm.table_applied", "warm.applied"):
+    for point in share(["warm.loaded", "warm.begun", "warm.taken_out", "warm.table_applied", "warm.applied"], 2):
         killed(point)
         assert not said_of_left(two), "a standby keeps it"
         assert not superfluous(), "it needs its privileges for that"

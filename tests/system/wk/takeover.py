@@ -807,3 +807,5 @@ class Torture:
             machine.mend()
             for link in machine.links.values():
                 link.stop()
+            machine.keeper.destroy()  # now, because a test may make further pairs
+            machine.keeper.server.destroy()
