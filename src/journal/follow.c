@@ -30,7 +30,7 @@
 
 #define TICK_MS 1000
 /* longest interval, provided that the end of the log is reached in time */
-#define MARKER_MS fault_wait(20000)
+#define MARKER_MS fault_wait(60000)
 /* Heartbeats of an idle server drive our timers. A heartbeat that arrives slightly early counts. */
 #define HEARTBEAT_MS 1000
 #define HEARTBEAT_EARLY_MS 100

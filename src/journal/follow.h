@@ -5,7 +5,7 @@
  * reaches back to there.
  *
  * A worker of the supervisor. Each second it asks the server where the log ends, reads up to there,
- * and records in the segments that they are complete up to that time. Every twenty seconds (every
+ * and records in the segments that they are complete up to that time. Every minute (every
  * second while it has not read that far) it also writes a number, the marker, into the sentinel's
  * row, and waits until it has read the marker in the log and stored it. Its progress is in shared
  * memory (base/board.h), because a packet each second would wake the supervisor once more. Only

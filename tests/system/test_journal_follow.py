@@ -444,7 +444,7 @@ def test_an_idle_world(make_followed):
     """While the world is idle, only a marker row is written now and then, but the segments' end time advances every second, and
     the next change is stored."""
     keeper = make_followed(settings={"probe": {"interval": "1s"}})
-    keeper.waits = 1  # a marker every twenty seconds
+    keeper.waits = 1  # a marker every minute
     dump_and_follow(keeper)
     keeper.wait(lambda: live(keeper)["behind_seconds"] is not None, "a marker of the follower")
 

@@ -239,7 +239,7 @@ def spare_segment(keeper):
             return last
 
 
-@pytest.mark.waits(1)  # the follower's own marks, which make the log grow, are 20 seconds apart
+@pytest.mark.waits(1)  # the follower's own marks, which make the log grow, are a minute apart
 def test_a_segment_that_goes_during_a_switch_over(make_pair):
     """A follower that begins deletes a segment that no dump needs any longer. A process that listed this segment before
     lists again."""
