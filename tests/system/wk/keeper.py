@@ -28,7 +28,8 @@ def built(folder, name):
     """Builds a test's own program (bench/scan, tools/…) in the build directory of the tested daemon, as the user that
     built the daemon, and returns its path. Only one make runs at a time, because the programs share objects. For a daemon
     without some parts, the programs are those of the complete daemon."""
-    build = os.path.dirname(BINARY).split("-without-")[0]
+    where, variant = os.path.split(os.path.dirname(BINARY))
+    build = os.path.join(where, variant.split("-without-")[0])
     path = os.path.join(build, folder, name)
     lock = os.open(build, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -332,7 +333,7 @@ class Keeper:
     def about(self):
         """Describes the keeper in messages of waits that fail."""
         shown = {k: self.status().get(k) for k in ("state", "reason", "flag", "probe", "running")}
-        alive = "alive" if self.alive() else "not running"
+        alive = "alive" if self.alive() else f"not running (exit status {self.process and self.process.returncode})"
         return f"{alive}, flag {self.flag()!r}, status {shown}\n{tail(self.log_path, 25)}"
 
     def wait(self, predicate, what, timeout=PATIENCE):

@@ -123,9 +123,10 @@ def ident(name):
 
 
 def tail(path, lines=60):
+    """Returns the last lines of a file; equal ones that follow each other, as those of commands that poll, are one."""
     try:
         with open(path, "rb") as f:
-            return b"\n".join(f.read().split(b"\n")[-lines:]).decode("utf-8", "replace")
+            return b"\n".join([line for line, _ in itertools.groupby(f.read().split(b"\n"))][-lines:]).decode("utf-8", "replace")
     except OSError as e:
         return f"({e})"
 
