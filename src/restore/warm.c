@@ -38,6 +38,11 @@ int warm_judged(struct warm *w, enum warm_found what, const struct err *why, str
     return again ? err_pass(e, why) : warm_finding(w, what, "%s", why->text);
 }
 
+int warm_disprove(struct warm *w, int found, struct err *e)
+{
+    return found < 0 || db_exec(w->db, "DROP TABLE IF EXISTS " WARM_MARK, e) < 0 ? -1 : found;
+}
+
 /* Notes what proves the copy. The mark is written last and in MEMORY: after a kill before that, or
  * after a server restart at any time, there is no mark and so no copy. The number of rows of each
  * table is noted too, because another session may change them. */
@@ -151,7 +156,7 @@ int warm_open(struct warm *w, const struct job *job, struct err *e)
         return warm_judged(w, WARM_GONE, &why, e);
     return warm_finding(w, WARM_GONE,
                         rc == 0 ? "the server was restarted, which emptied it"
-                                : "it is not loaded yet");
+                                : "it is not loaded, or was found to be wrong");
 }
 
 void warm_close(struct warm *w)

@@ -24,7 +24,8 @@
 #define FEW_BYTES (16u << 20) /* bytes of the journal that are always read */
 
 /* Applies changes to the copy. `redo` is set first and cleared last: MEMORY tables have no
- * transactions, so what was interrupted is done again, by keys. After an error it stays set. */
+ * transactions, so what was interrupted is done again, by keys. It stays set after an error that
+ * proves nothing about the copy; after any other error the caller drops the mark. */
 static int warm_catch_up_apply(struct warm *w, const struct replay *changes, struct err *e)
 {
     if (w->redo && !changes->changes)
@@ -123,7 +124,7 @@ static int meet_newest(struct warm *w, const struct manifest *newest, const stru
     if (rc == WARM_READY && w->compare)
         rc = warm_catch_up_compare_content(w, newest, journal, e);
     if (rc != WARM_READY)
-        return rc;
+        return warm_disprove(w, rc, e);
     w->compared = w->compare;
     if (note_counters(w, newest, e) < 0 ||
         db_exec_with(w->db, "UPDATE " WARM_MARK " SET dump=?", DB_ARGS(newest->name), e) < 0)
@@ -212,7 +213,7 @@ static int take_changes(struct warm *w, const struct manifest *m, const struct m
     if ((rc = warm_catch_up_few(w, out, newest)) != WARM_READY)
         return rc;
     if (warm_catch_up_apply(w, out, &why) < 0)
-        return warm_judged(w, WARM_BROKEN, &why, e);
+        return warm_disprove(w, warm_judged(w, WARM_BROKEN, &why, e), e);
     return WARM_READY;
 }
 

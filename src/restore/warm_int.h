@@ -51,5 +51,8 @@ int warm_finding(struct warm *w, enum warm_found what, const char *fmt, ...)
 /* Returns `what` for an error about the copy; or -1 for one of the server or the system, which
  * proves nothing about it. */
 int warm_judged(struct warm *w, enum warm_found what, const struct err *why, struct err *e);
+/* Drops the mark of a copy whose tables are wrong, so that no process opens it again. Returns
+ * `found`, with w->why unchanged; -1 if the mark is still there. Does nothing if `found` is -1. */
+int warm_disprove(struct warm *w, int found, struct err *e);
 
 #endif

@@ -48,7 +48,7 @@ static int warm_keep_look(struct warm_keeper *k, const struct job *job, const st
     }
     if (rc == WARM_READY)
         keep_ready(k, &w);
-    else
+    else if (rc != WARM_GONE || strcmp(k->refused, newest) != 0) /* keeps why it was refused */
         line_set(k->why, sizeof k->why, "%s", rc < 0 ? "" : w.why);
     k->ready = rc == WARM_READY;
     if (rc == WARM_BROKEN && strcmp(newest, w.dump) == 0)

@@ -219,6 +219,51 @@ def test_what_ends_it(machines):
     assert "warm" in two.status()["standby"] and two.status()["standby"]["warm"] is None
 
 
+FEW = ["CREATE TABLE few (id INT PRIMARY KEY, n INT) ENGINE=MEMORY", "INSERT INTO few VALUES (1,0),(2,0),(3,0),(4,0),(5,0)"]
+
+
+@pytest.mark.parametrize("then", ["promoted", "restarted"])
+def test_a_copy_that_was_found_wrong(machines, then):
+    """A copy that lacks a changed row is not used again: a promotion loads the dump, and a restarted process a new copy."""
+    one, two = machines(1, FEW)
+    dump_and_follow(one)
+    two.start("STANDBY")
+    wait_copy(two)
+    two.server.sql(f"DELETE FROM {COPY}.few WHERE id IN (1,2,3)")
+    one.world.sql("UPDATE few SET n=n+1 WHERE id=1")
+    wait_copy(two, "cold", "of 1 changed rows, 0 are in the copy")
+    assert not two.server.sql(f"SHOW TABLES FROM {COPY} LIKE 'worldkeeper\\_tmp\\_copy'")
+    one.segments.wait_all()
+    two.stop()
+    if then == "restarted":
+        two.start("STANDBY")
+        wait_copy(two)
+    before = one.world.snapshot()
+    one.kill9()
+    one.server.kill9()
+    told = promoted(two)
+    assert told["warm"] is (then == "restarted") and ("found to be wrong" in told.get("cold", "")) is (then == "promoted"), told
+    two.world.assert_is(before)
+
+
+def test_rows_lost_while_changes_were_applied(machines):
+    """After a kill, changes are applied again only if all other rows of the table are there."""
+    one, two = machines(1, FEW)
+    dump_and_follow(one)
+    two.start("STANDBY", fault="warm.begun=kill")
+    wait_copy(two)
+    one.world.sql("UPDATE few SET n=n+1 WHERE id=1")
+    two.wait(lambda: "ended unexpectedly" in (two.status()["standby"]["last_error"] or ""), "a worker that is killed")
+    two.kill9()
+    two.server.sql(f"DELETE FROM {COPY}.few WHERE id IN (1,2,3)")
+    before = one.world.snapshot()
+    one.kill9()
+    one.server.kill9()
+    told = promoted(two)
+    assert told["warm"] is False and "2 rows that did not change instead of 4" in told["cold"], told
+    two.world.assert_is(before)
+
+
 BIG = "CREATE TABLE big (id INT PRIMARY KEY, a INT NOT NULL, b VARCHAR(40) NOT NULL) ENGINE=MEMORY"
 
 
