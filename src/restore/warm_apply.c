@@ -52,6 +52,18 @@ static bool *key_columns(const struct db_table *now, const struct delta_table *d
     return k < n ? NULL : in_key;
 }
 
+/* Appends the condition that an ENUM or SET has exactly the number in the side table. "t.a=k.a" can
+ * use an index, but the server compares both as DOUBLE, where large numbers are equal to others. */
+static void same_number(const struct db_column *c, struct buf *out)
+{
+    if (c->encoding != DB_INDEX)
+        return;
+    buf_adds(out, " AND CAST(t.");
+    sql_ident(out, c->name);
+    buf_adds(out, " AS UNSIGNED)<=>k.");
+    sql_ident(out, c->name);
+}
+
 /* Appends "t.a=k.a" for those columns of a tuple that are in the key, or for the others, with
  * `between` between them. Returns false if the table has fewer columns. */
 static bool columns_of(const struct db_table *now, const struct delta_table *d, bool of_key,
@@ -67,6 +79,8 @@ static bool columns_of(const struct db_table *now, const struct delta_table *d, 
         sql_ident(out, c->name);
         buf_adds(out, "=k.");
         sql_ident(out, c->name);
+        if (between[0] != ',')
+            same_number(c, out);
     }
     return in_key != NULL;
 }
@@ -83,7 +97,9 @@ static int give_part(void *arg, size_t block, delta_rows_fn *give, void *to, str
 }
 
 /* Appends the columns of the key, or all columns, for a side table, with the same types and
- * collations. They are listed because MySQL with GTIDs refuses CREATE TABLE … SELECT. */
+ * collations. They are listed because MySQL with GTIDs refuses CREATE TABLE … SELECT. ENUM and SET
+ * become numbers: the server compares and converts two such columns as text, which loses a member
+ * that is an empty string. */
 static int define_beside(struct applying *a, const struct db_table *now,
                          const struct delta_table *d, bool of_key, struct buf *out, struct err *e)
 {
@@ -94,15 +110,15 @@ static int define_beside(struct applying *a, const struct db_table *now,
             continue;
         buf_adds(out, out->len ? "," : "");
         sql_ident(out, c->name);
-        buf_printf(out, " %s", c->type);
+        bool number = c->encoding == DB_INDEX, text = !number && c->charset[0];
+        buf_printf(out, " %s", number ? "BIGINT UNSIGNED" : c->type);
         SCOPED(xfree) char *collation =
-            c->charset[0]
-                ? db_one_with(a->w->db,
-                              "SELECT COLLATION_NAME FROM information_schema.COLUMNS WHERE "
-                              "TABLE_SCHEMA=? AND TABLE_NAME=? AND COLUMN_NAME=?",
-                              DB_ARGS(a->w->schema, now->name, c->name), e)
-                : NULL;
-        if (c->charset[0] && !collation)
+            text ? db_one_with(a->w->db,
+                               "SELECT COLLATION_NAME FROM information_schema.COLUMNS WHERE "
+                               "TABLE_SCHEMA=? AND TABLE_NAME=? AND COLUMN_NAME=?",
+                               DB_ARGS(a->w->schema, now->name, c->name), e)
+                 : NULL;
+        if (text && !collation)
             return -1;
         if (collation)
             buf_printf(out, " CHARACTER SET %s COLLATE %s", c->charset, collation);
@@ -111,7 +127,7 @@ static int define_beside(struct applying *a, const struct db_table *now,
     return 0;
 }
 
-/* Creates the side table. Names and members of ENUMs are UTF-8, but the bytes of rows are not. */
+/* Creates the side table. Names of columns are UTF-8, but the bytes of rows are not. */
 static int make_beside(struct applying *a, const struct target *t, const struct buf *columns,
                        struct err *e)
 {
@@ -132,8 +148,8 @@ static int put_beside(struct applying *a, const struct target *t, const struct d
     SCOPED(buf_free) struct buf columns = {0};
     char name[] = BESIDE;
     struct target beside = {.name = name, .shadow = name, .memory = true};
-    if (define_beside(a, now, from->d, from->what != DELTA_CHANGED, &columns, e) < 0 ||
-        make_beside(a, t, &columns, e) < 0)
+    bool keys = from->what == DELTA_GONE || from->what == DELTA_KEYS;
+    if (define_beside(a, now, from->d, keys, &columns, e) < 0 || make_beside(a, t, &columns, e) < 0)
         return -1;
     int rc = loader_rows(&a->l, &beside, give_part, from, e);
     *count = beside.rows;
@@ -170,15 +186,25 @@ static int take_out(struct applying *a, const struct target *t, const struct db_
     return all || *gone == count ? 0 : warm_apply_misfits(t, count, *gone, e);
 }
 
+/* Counts the rows of the side table that are in the table. */
+static int count_joined(struct applying *a, const struct target *t, const struct buf *join,
+                        uint64_t *count, struct err *e)
+{
+    SCOPED(xfree) char *digits =
+        db_one_with(a->w->db, "SELECT COUNT(*) FROM " BESIDE " k STRAIGHT_JOIN ?? t ON $",
+                    DB_ARGS(t->name, join->p), e);
+    *count = digits ? strtoull(digits, NULL, 10) : 0;
+    return digits ? 0 : -1;
+}
+
 /* Changes rows in place, so that indexes whose columns did not change are not touched. To take a
  * row out of a hash index, the server goes through all rows with the same value. */
-static int warm_apply_change(struct applying *a, const struct target *t, const struct db_table *now,
+static int warm_apply_change(struct applying *a, struct target *t, const struct db_table *now,
                              struct delta_table *d, struct err *e)
 {
     struct part from = {.d = d, .what = DELTA_CHANGED};
-    struct db *db = a->w->db;
     SCOPED(buf_free) struct buf join = {0}, set = {0};
-    uint64_t count;
+    uint64_t count, there;
     columns_of(now, d, true, " AND ", &join);
     columns_of(now, d, false, ",", &set);
     if (set.len) /* ON UPDATE would change a key column that gets no value */
@@ -187,16 +213,15 @@ static int warm_apply_change(struct applying *a, const struct target *t, const s
         return -1;
     if (count == 0)
         return 0;
-    SCOPED(xfree) char *there =
-        db_one_with(db, "SELECT COUNT(*) FROM " BESIDE " k STRAIGHT_JOIN ?? t ON $",
-                    DB_ARGS(t->name, join.p), e);
-    if (!there)
+    if (count_joined(a, t, &join, &there, e) < 0)
         return -1;
-    if (strtoull(there, NULL, 10) != count)
-        return warm_apply_misfits(t, count, strtoull(there, NULL, 10), e);
-    return set.len ? db_exec_with(db, "UPDATE " BESIDE " k STRAIGHT_JOIN ?? t ON $ SET $",
-                                  DB_ARGS(t->name, join.p, set.p), e)
-                   : 0;
+    if (there != count)
+        return warm_apply_misfits(t, count, there, e);
+    if (set.len && db_exec_with(a->w->db, "UPDATE " BESIDE " k STRAIGHT_JOIN ?? t ON $ SET $",
+                                DB_ARGS(t->name, join.p, set.p), e) < 0)
+        return -1;
+    t->warnings += set.len ? db_warnings(a->w->db) : 0;
+    return 0;
 }
 
 static int warm_apply_add(struct applying *a, struct target *t, struct delta_table *d,
@@ -400,6 +425,36 @@ static int warm_apply_apply_rows(struct applying *a, struct target *t, const str
                : rc;
 }
 
+/* Checks rows that the server took with warnings. It warns of the number 0, the error value of an
+ * ENUM, but stores it. The side table has numbers instead of members: it takes the rows without a
+ * warning unless another value does not fit. */
+static int confirm_rows(struct applying *a, const struct target *t, const struct db_table *now,
+                        struct delta_table *d, struct err *e)
+{
+    static const enum delta_part parts[] = {DELTA_CHANGED, DELTA_NEW};
+    SCOPED(buf_free) struct buf same = {0};
+    const unsigned *key;
+    if (delta_key(d, &key) == 0)
+        return err_set(e, ERR_GAP, 0, "table %s: the server gave %" PRIu64 " warnings for its rows",
+                       t->name, t->warnings);
+    columns_of(now, d, true, " AND ", &same);
+    for (size_t i = 0; i < now->column_count; i++)
+        if (!now->columns[i].generated)
+            same_number(&now->columns[i], &same);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        struct part from = {.d = d, .what = parts[i]};
+        uint64_t count, there;
+        if (put_beside(a, t, now, &from, &count, e) < 0 || count_joined(a, t, &same, &there, e) < 0)
+            return -1;
+        if (there != count)
+            return err_set(e, ERR_GAP, 0,
+                           "table %s: of %" PRIu64 " changed rows, %" PRIu64
+                           " have their members of ENUM and SET",
+                           t->name, count, there);
+    }
+    return 0;
+}
+
 /* Applies the changes of one table. The count at the end detects that another session added or
  * deleted rows, before the table is promoted. */
 static int apply_table(struct applying *a, struct target *t, struct delta_table *d, struct err *e)
@@ -414,11 +469,12 @@ static int apply_table(struct applying *a, struct target *t, struct delta_table 
     if (warm_apply_raise_counter(a, t, &now.list[0], d, e) < 0 ||
         db_count(db, a->w->schema, t->name, &rows, e) < 0)
         return -1;
-    if (t->warnings || t->rows != rows)
+    if (t->rows != rows)
         return err_set(e, ERR_GAP, 0,
-                       "table %s of the copy has %" PRIu64 " rows instead of %" PRIu64 " (%" PRIu64
-                       " warnings)",
-                       t->name, rows, t->rows, t->warnings);
+                       "table %s of the copy has %" PRIu64 " rows instead of %" PRIu64, t->name,
+                       rows, t->rows);
+    if (t->warnings && confirm_rows(a, t, &now.list[0], d, e) < 0)
+        return -1;
     t->rows = rows;
     fault_point("warm.table_applied");
     return db_exec_with(db, "UPDATE " WARM_TABLES " SET held=$,counter=$ WHERE name=?",
