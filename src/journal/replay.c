@@ -32,8 +32,9 @@
 enum phase {
     PHASE_WORLD, /* changes belong to the world */
     PHASE_LOST,  /* a restart emptied the world, or a gap ended it; lasts until the next restore */
-    PHASE_LATER, /* the requested time is over: only definitions count */
-    PHASE_OVER,  /* nothing more needs to be read */
+    /* the requested time is over: only definitions count, and which transactions are late */
+    PHASE_LATER,
+    PHASE_OVER, /* nothing more needs to be read */
 };
 
 struct run {
@@ -57,6 +58,12 @@ struct run {
         uint64_t before; /* number of changes merged before it */
         bool rejected;   /* it is skipped */
     } group;
+    struct {
+        bool counting;
+        wall_t most;   /* latest time of a transaction since the requested time was over */
+        bool in_time;  /* the current transaction is not later than the requested time */
+        bool of_world; /* and it changes the world */
+    } late;            /* while PHASE_LATER */
     /* Transactions that were rejected after part of them was merged: incomplete ones, or ones
      * with a change that cannot be followed. Merging cannot be undone, so everything is read
      * again without them. Collecting each transaction before merging it would not suffice,
@@ -168,14 +175,26 @@ static bool replay_unwanted(const struct run *r, const char *name)
     return t && r->s->unwanted[t - r->s->tables->list];
 }
 
+/* Returns whether the gap concerns only a table whose rows do not come from the journal. */
+static bool gap_unwanted(const struct run *r, const struct change *c)
+{
+    return c->scope && c->scope->count == 1 && replay_unwanted(r, c->scope->tables[0].name);
+}
+
+/* Returns whether the other tables can continue after the gap. */
+static bool gap_fits(const struct run *r, const struct change *c)
+{
+    return r->fresh && c->scope && !partly_merged(r) &&
+           replay_scope_fits(r->out, r->s->m, c->scope, r->parts);
+}
+
 /* Takes a gap. If a statement that changed tables is the first change of its transaction, it is
  * not a gap for other tables. */
 static void replay_take_gap(struct run *r, const struct change *c)
 {
-    if (c->scope && c->scope->count == 1 && replay_unwanted(r, c->scope->tables[0].name))
-        return; /* its rows do not come from the journal */
-    bool fits = r->fresh && c->scope && !partly_merged(r) &&
-                replay_scope_fits(r->out, r->s->m, c->scope, r->parts);
+    if (gap_unwanted(r, c))
+        return;
+    bool fits = gap_fits(r, c);
     delta_waiting(r, delta_drain);
     if (fits)
         replay_scope(r->out, r->s->m, c);
@@ -418,11 +437,17 @@ static bool segment_fits(const struct run *r, const struct change_gtid *g)
            (g->seq > range.least && !ahead);
 }
 
+/* Returns whether the first transaction that has a GTID continues what was read before. */
+static bool first_gtid_fits(struct run *r, const struct change_gtid *g, struct err *e)
+{
+    r->first_gtid_seen = true;
+    return r->filed ? segment_fits(r, g) : log_is_continuous(r->s->db, &r->place.point, g, e) == 0;
+}
+
 static void check_first_gtid(struct run *r, const struct change_gtid *g)
 {
     struct err e = {0};
-    r->first_gtid_seen = true;
-    if (r->filed ? segment_fits(r, g) : log_is_continuous(r->s->db, &r->place.point, g, &e) == 0)
+    if (first_gtid_fits(r, g, &e))
         return;
     if (r->filed) {
         r->unfit = r->begun;
@@ -442,6 +467,24 @@ static bool any_by_present(const struct replay *r)
         if (r->tables[i].by_present)
             return true;
     return false;
+}
+
+/* Returns whether the transaction is later than the requested time. The log has the clocks of
+ * sessions, which may be set ahead (SET TIMESTAMP), so a time too far ahead of ours is ignored. */
+static bool is_later_group(const struct run *r, const struct change *c)
+{
+    int64_t until = r->s->until.ms;
+    return until && c->at.ms > until && c->at.ms <= r->now.ms + CLOCKS_APART_MS;
+}
+
+/* Ends the changes that count at a transaction that is later than the requested time. */
+static void pass_time(struct run *r, wall_t at)
+{
+    bool world = r->phase == PHASE_WORLD;
+    r->late.counting = world;
+    r->late.most = r->out->late.first = at;
+    r->late.in_time = r->late.of_world = false;
+    set_phase(r, world || any_by_present(r->out) ? PHASE_LATER : PHASE_OVER);
 }
 
 static void replay_begin_group(struct run *r, const struct change *c)
@@ -465,12 +508,8 @@ static void replay_begin_group(struct run *r, const struct change *c)
     }
     if (c->gtid.seq && !r->first_gtid_seen)
         check_first_gtid(r, &c->gtid);
-    /* Ends if the transaction is later than the requested time. The log has the clocks of
-     * sessions, which may be set ahead (SET TIMESTAMP), so a time too far ahead of ours is
-     * ignored. */
-    int64_t until = r->s->until.ms;
-    if (until && c->at.ms > until && c->at.ms <= r->now.ms + CLOCKS_APART_MS)
-        set_phase(r, any_by_present(r->out) ? PHASE_LATER : PHASE_OVER);
+    if (r->phase != PHASE_OVER && is_later_group(r, c))
+        pass_time(r, c->at);
 }
 
 static void replay_end_group(struct run *r, const struct change *c)
@@ -654,6 +693,107 @@ static void replay_take_later(struct run *r, const struct change *c)
         define_later(r, d->tables[i]->name, SCOPE_ALTERED, 0);
 }
 
+/* ---- late transactions ---- */
+
+/* Returns whether reading continues only to count late transactions. */
+static bool only_counts(const struct run *r)
+{
+    return r->phase == PHASE_LATER && !any_by_present(r->out);
+}
+
+static void stop_counting(struct run *r)
+{
+    r->late.counting = false;
+    if (r->decode)
+        decode_rows(r->decode, false);
+    if (only_counts(r))
+        set_phase(r, PHASE_OVER);
+}
+
+/* Begins a transaction after the requested time was over. Its rows are decoded up to the first one
+ * that shows that it is of the world. */
+static void late_begin(struct run *r, const struct change *c)
+{
+    struct err ignored;
+    bool fits = !c->gtid.seq || r->first_gtid_seen || first_gtid_fits(r, &c->gtid, &ignored);
+    r->late.in_time = c->at.ms <= r->s->until.ms;
+    if (is_later_group(r, c) && c->at.ms > r->late.most.ms)
+        r->late.most = c->at;
+    if (r->decode)
+        decode_rows(r->decode, r->late.in_time);
+    if (!fits)
+        stop_counting(r);
+}
+
+static void late_world(struct run *r)
+{
+    r->late.of_world = r->late.in_time;
+    if (r->decode)
+        decode_rows(r->decode, false);
+}
+
+static void late_end(struct run *r)
+{
+    struct replay *out = r->out;
+    if (r->late.of_world) {
+        out->late.count++;
+        out->late.to = r->late.most;
+        int64_t apart = r->late.most.ms - r->group.at.ms;
+        if (apart > out->late.apart_ms)
+            out->late.apart_ms = apart;
+    }
+    r->late.in_time = r->late.of_world = false;
+}
+
+/* Counts the world's transactions that are late: not later than the requested time, but after one
+ * that is. Counting ends where the changes of the world would end without a requested time. */
+static void replay_count_late(struct run *r, const struct change *c)
+{
+    switch (c->kind) {
+    case CHANGE_BEGIN:
+        r->group.at = c->at;
+        late_begin(r, c);
+        break;
+    case CHANGE_INSERT:
+    case CHANGE_DELETE:
+    case CHANGE_UPDATE:
+    case CHANGE_REPLACE:
+    case CHANGE_TRUNCATE:
+    case CHANGE_UNREAD:
+        if (!replay_unwanted(r, c->table->name))
+            late_world(r);
+        break;
+    case CHANGE_CREATED:
+        late_world(r);
+        break;
+    case CHANGE_END:
+        late_end(r);
+        break;
+    case CHANGE_CUT:
+        r->late.in_time = r->late.of_world = false;
+        break;
+    case CHANGE_GAP:
+        if (gap_unwanted(r, c))
+            break;
+        late_world(r);
+        if (gap_fits(r, c))
+            break;
+        late_end(r);
+        stop_counting(r);
+        break;
+    case CHANGE_LOST:
+    case CHANGE_SWAP:
+        stop_counting(r);
+        break;
+    case CHANGE_TABLE:
+    case CHANGE_EXISTS:
+    case CHANGE_DEFINED:
+    case CHANGE_MARKER:
+    case CHANGE_UNKNOWN_TABLE:
+        break;
+    }
+}
+
 static int replay_take(void *arg, const struct change *c)
 {
     struct run *r = arg;
@@ -661,6 +801,8 @@ static int replay_take(void *arg, const struct change *c)
         return 0;
     if (r->phase != PHASE_WORLD)
         replay_take_later(r, c);
+    if (r->phase == PHASE_LATER && r->late.counting)
+        replay_count_late(r, c);
     if (r->phase == PHASE_LATER)
         return 0;
     bool in_world = r->phase == PHASE_WORLD;
@@ -914,13 +1056,15 @@ static int replay_read_once(struct run *r, struct err *e)
     if (r->phase == PHASE_OVER)
         return 0;
     if (r->s->elsewhere) {
-        r->out->at_end = true;
-        if (r->out->damage[0] && !r->out->gap[0])
+        r->out->at_end = r->phase != PHASE_LATER;
+        if (r->out->damage[0] && !r->out->gap[0] && !only_counts(r))
             replay_gap(r, "%s", r->out->damage);
         return 0;
     }
     r->first_gtid_seen = false; /* the log must continue where the segments end */
-    return read_log(r, e);
+    int rc = read_log(r, e);
+    /* Everything that counts was read, and how many transactions are late need not be known. */
+    return rc < 0 && only_counts(r) && e->cls != ERR_ABORTED ? 0 : rc;
 }
 
 /* Returns whether another attempt may succeed. The network may have failed, or clients that

@@ -2,11 +2,11 @@
  * are read from segments (archive.h) as far as these go, then from the server's binary log, and
  * merged by row (delta.h). Nothing is written anywhere.
  *
- * A replay ends at the requested time, at the end of the log, or at a restart of the server, which
- * empties the tables (the log's format description shows a restart, and no client can write one). A
- * restart followed by a restore of ours does not end it if that restore loaded exactly what is
- * merged so far: its mark in the log shows that (statement.h). Rows that the game wrote into
- * emptied tables do not belong to the world.
+ * A replay ends at the first transaction that is later than the requested time, at the end of the
+ * log, or at a restart of the server, which empties the tables (the log's format description shows
+ * a restart, and no client can write one). A restart followed by a restore of ours does not end it
+ * if that restore loaded exactly what is merged so far: its mark in the log shows that
+ * (statement.h). Rows that the game wrote into emptied tables do not belong to the world.
  *
  * A change that cannot be followed is a gap: the changes before it count, and the reason is
  * reported. A gap that concerns only some tables (`parts`) ends the changes of these, and the
@@ -125,6 +125,14 @@ struct replay {
     bool part;     /* the gap concerns only the tables named in it; all others are complete */
     /* that transaction could not be followed: everything before it is included */
     bool gap_is_group;
+    /* With `until`: the world's transactions with a time up to `until` that follow a later one in
+     * the log, so that they do not count. The log is read on for them as far as it can be read. */
+    struct {
+        uint64_t count;
+        wall_t first;     /* time of the later transaction that ended the replay */
+        wall_t to;        /* a replay with this `until` has all of them */
+        int64_t apart_ms; /* by how much the times are out of order, at most */
+    } late;
 };
 /* Reads the changes. Returns 0, also if there is a gap; -1 if the connection to the server is lost
  * or a stop was requested. */

@@ -28,6 +28,9 @@
 
 /* A sign of life this long after a loss cannot be explained by a clock that is slightly off. */
 #define LATER_MS fault_wait(60000)
+/* The log has the whole second in which a statement began. Statements that overlap may therefore
+ * differ by this much in the other order. */
+#define TIMES_APART_MS 1000
 #define LOOK_US 100000 /* interval of checks for a dump that is arriving */
 
 /* Returns whether the journal came with the fetched dump. With mode = off the server's log is not
@@ -363,6 +366,25 @@ static int refuse_gap(const struct restore *r, struct err *e)
     return -1;
 }
 
+/* Reports transactions that carry times up to the requested one but follow a later one. The order of
+ * the log decides: the later one may be the mistake that the restore is to undo. */
+static void warn_of_late(struct restore *r)
+{
+    const struct replay *j = &r->journal;
+    bool one = j->late.count == 1, ahead = j->late.to.ms > clock_wall().ms;
+    char at[TEXT_SHORT], first[TEXT_SHORT], to[TEXT_SHORT];
+    if (!j->late.count || j->late.apart_ms <= TIMES_APART_MS)
+        return;
+    result_warn(r->out,
+                "the times in the log are not in order: %" PRIu64
+                " transaction%s that carr%s times up to %s follow%s one of %s in the log and %s "
+                "not in the restored world; %s--at %s or later includes %s",
+                j->late.count, one ? "" : "s", one ? "ies" : "y", text_utc(r->opt->at, at),
+                one ? "s" : "", text_utc(j->late.first, first), one ? "is" : "are",
+                ahead ? "once that time has passed, " : "", text_utc(j->late.to, to),
+                one ? "it" : "them");
+}
+
 /* Reports a gap of the whole journal. What is known of single tables stays true, and is
  * appended. */
 static void catchup_doubt(struct restore *r, wall_t at, const char *fmt, ...)
@@ -456,7 +478,10 @@ static int use_journal(struct restore *r, struct err *e)
         return -1;
     else
         keep_figures(r);
-    return refuse_gap(r, e);
+    if (refuse_gap(r, e) < 0)
+        return -1;
+    warn_of_late(r);
+    return 0;
 }
 
 int catchup_read(struct restore *r, struct err *e)

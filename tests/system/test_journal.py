@@ -15,6 +15,7 @@ from wk.keeper import DONE, NOTHING, USER
 from wk.audit import TABLES, AuditedWriters
 from wk.follow import LOG, clock, following, journal, live
 from wk.relay import Relay
+from wk.segments import Segments
 from wk.server import LOG_READER, MYSQL, RIGHTS, client, stock_restore
 from wk.snapshot import checksums
 from wk.util import ident, wait_for
@@ -857,6 +858,46 @@ def test_a_session_whose_clock_is_ahead(make_world, make_keeper, logged, mode):
     then = {t: logged.sql(f"CHECKSUM TABLE {ident(t)}", schema=into)[0][1] for t in now}
     logged.sql(f"DROP DATABASE {ident(into)}")
     assert then == now
+
+
+@pytest.mark.parametrize("mode", ["server", "follow"])
+def test_times_that_are_not_in_order(make_world, make_keeper, logged, mode):
+    """--at ends at the first later time in the log, as the order of the log demands. It reports how many transactions of the
+    world that carry earlier times follow, and from which time on --at has them."""
+    keeper = keep(make_world, make_keeper, logged, settings={"journal": {"mode": mode}})
+    world, into = keeper.world, keeper.world.schema + "_then"
+    logged.account(USER, [world.schema, into])
+    logged.sql("CREATE DATABASE IF NOT EXISTS aside", "CREATE TABLE IF NOT EXISTS aside.t (id INT) ENGINE=InnoDB")
+    keeper.dump()
+    clock(logged)
+    keeper.start()
+    following(keeper)
+    base, pictures = world.value("SELECT UNIX_TIMESTAMP()"), []
+    for seconds, *statements in (
+            (0, "INSERT INTO mark VALUES (50,1)"), (3, "INSERT INTO mark VALUES (51,1)"),  # this session's clock is ahead
+            (1, "INSERT INTO mark VALUES (52,1)"), (1, "INSERT INTO aside.t VALUES (1)"), (4, "INSERT INTO mark VALUES (53,1)"),
+            (1, "TRUNCATE chat"), (5, "INSERT INTO mark VALUES (54,1)")):
+        world.sql(f"SET timestamp={base + seconds}", *statements)
+        pictures.append(tables_of(world))
+    if mode == "follow":
+        Segments(keeper).wait_all()
+    while world.value("SELECT UNIX_TIMESTAMP()") <= base + 4:
+        clock(logged)
+
+    def restored_at(seconds):
+        logged.sql(f"DROP DATABASE IF EXISTS {ident(into)}")
+        done = keeper.ok("--restore", "--at", utc(base + seconds), "--into", into, "--json")
+        return done.get("warning"), {t: logged.sql(f"CHECKSUM TABLE {ident(t)}", schema=into)[0][1] for t in pictures[0]}
+    warning, then = restored_at(1)
+    assert then == pictures[0]
+    assert warning and "2 transactions" in warning and utc(base + 3) in warning and f"--at {utc(base + 4)}" in warning, warning
+    warning, then = restored_at(4)
+    assert then == pictures[5] and not warning, warning
+    logged.sql(f"DROP DATABASE {ident(into)}", "DROP DATABASE aside")
+
+
+def utc(seconds):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def test_undo_a_mistake(make_world, make_keeper, logged):
