@@ -355,6 +355,8 @@ static int refuse_gap(const struct restore *r, struct err *e)
             r->out->dump, j->gap);
     /* More changes may be missing in the second in which the journal breaks off. */
     wall_t whole = {j->last.ms - (j->gap_is_group ? 0 : 1000)};
+    if (j->gap_at.ms && j->gap_at.ms < whole.ms) /* the log was read beyond a gap seen before */
+        whole = j->gap_at;
     if (j->last.ms && whole.ms >= r->out->dump_at.ms)
         err_hint(e,
                  "the last moment before the gap is --at %s; for a later moment, use a dump taken "
@@ -401,7 +403,7 @@ static void catchup_doubt(struct restore *r, wall_t at, const char *fmt, ...)
     line_set(j->gap, sizeof j->gap, "%s", both);
     if (!j->part || at.ms < j->gap_at.ms)
         j->gap_at = at;
-    j->part = false;
+    j->part = j->gap_is_group = false;
 }
 
 static bool catchup_doubtless(const struct restore *r)
@@ -411,18 +413,21 @@ static bool catchup_doubtless(const struct restore *r)
 
 /* Doubts the journal because of gaps that were seen in the log while the server was up. They may no
  * longer be visible in it. Each gap comes after the dump that was the newest then, and so after
- * every older dump. Dump names sort by time. */
+ * every older dump. Dump names sort by time. The time of a gap can still be restored, so a requested
+ * moment is concerned only if it is in a later second. */
 static void recall_gap(struct restore *r)
 {
     const struct state *st = r->opt->state;
+    int64_t second = r->opt->at.ms ? r->opt->at.ms / 1000 : INT64_MAX;
     json_t *list = st && st->gaps[0] ? json_loads(st->gaps, 0, NULL) : NULL, *gap;
     size_t i;
     json_array_foreach(list, i, gap)
     {
+        wall_t at = js_moment(gap, "at");
         if (json_is_true(json_object_get(gap, "log")) && catchup_doubtless(r) &&
-            strcmp(js_text(gap, "dump"), r->m->name) >= 0)
-            catchup_doubt(r, js_moment(gap, "at"),
-                          "the log may be incomplete: reading stopped (%s)", js_text(gap, "why"));
+            at.ms / 1000 < second && strcmp(js_text(gap, "dump"), r->m->name) >= 0)
+            catchup_doubt(r, at, "the log may be incomplete: reading stopped (%s)",
+                          js_text(gap, "why"));
     }
     json_decref(list);
 }
@@ -467,8 +472,10 @@ static int use_journal(struct restore *r, struct err *e)
         job_note(r->job, "%s", r->journal.damage);
     r->out->journal.took_ms = mono_since(clock_mono(), began);
     const char *why = no_use(r);
-    if (!why && r->opt->at.ms == 0 && !restore_is(r)->elsewhere) {
+    bool here = !why && !restore_is(r)->elsewhere;
+    if (here)
         recall_gap(r);
+    if (here && r->opt->at.ms == 0) {
         doubt_small_cache(r);
         doubt_later_life(r);
     }

@@ -1,5 +1,6 @@
 """Gaps in the journal's files: the cause is named, a dump closes the gap, and the changes before it stay usable. Files are
 damaged, deleted, or cannot be written."""
+import calendar
 import json
 import os
 import random
@@ -11,10 +12,10 @@ import time
 import pymysql
 import pytest
 from wk.binlog import RESET, place
-from wk.follow import (ONE_DUMP, all_comes_back, another_follower, crash, dump_and_follow, following, journal,
+from wk.follow import (ONE_DUMP, all_comes_back, another_follower, clock, crash, dump_and_follow, following, journal,
                        kill_follower, live, lose_disk, purge, reload)
 from wk.crash import go_on, wait_stopped
-from wk.keeper import DONE
+from wk.keeper import DONE, REFUSED
 from wk.audit import TABLES, AuditedWriters
 from wk.server import MYSQL
 from wk.util import ident, stands_still, wait_for
@@ -106,6 +107,32 @@ def test_the_newest_gap_is_kept_where_not_all_have_room(make_world, make_keeper,
             kept = json.load(f)["gaps"]
         return kept and json.loads(kept)[-1]["why"]
     keeper.wait(lambda: names[-1] in newest(), lambda: f"the newest gap, not {newest()}")
+
+
+def test_a_moment_after_a_gap_that_only_the_state_shows(make_followed):
+    """--at refuses a moment after a gap that was seen while the server was up, although the log no longer shows it. The last
+    moment before the gap, which the hint names, is restored."""
+    keeper = make_followed(settings={"journal": {"mode": "server"}})
+    world, server = keeper.world, keeper.server
+    dump = keeper.dump()["name"]
+    clock(server)
+    world.mark(2)
+    before = world.snapshot()
+    gap = clock(server)
+    world.mark(3)
+    at = clock(server)
+    path = os.path.join(keeper.dumps_dir, "state.json")
+    with open(path, encoding="utf-8") as f:
+        state = json.load(f)
+    state["gaps"] = json.dumps([{"at": calendar.timegm(time.strptime(gap, "%Y-%m-%dT%H:%M:%SZ")) * 1000 + 500, "file": "", "pos": 0, "why": "the log was off", "dump": dump,
+                                 "log": True}])
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(state, f)
+    refused = keeper.run("--restore", "--at", at, "--force")
+    assert refused.rc == REFUSED and "the log was off" in refused.err, refused
+    assert f"the last moment before the gap is --at {gap}" in refused.err, refused
+    keeper.ok("--restore", "--at", gap, "--force")
+    world.assert_is(before)
 
 
 @pytest.mark.parametrize("nonce", ["nobody's", "the world's"])
