@@ -89,6 +89,23 @@ static int world_now(struct db *db, const struct config *cfg, struct manifest *m
     return s.rows == 1 ? 0 : -1;
 }
 
+/* Reads the list of binary logs. */
+static void list_logs(struct db *db, struct recovery_range_server *out)
+{
+    struct err ignored;
+    struct db_rows *r = db_select(db, "ni*", "SHOW BINARY LOGS", &ignored);
+    int got;
+    while ((got = db_next(r, &ignored)) == 1) {
+        out->files = xgrow(out->files, out->file_count, sizeof *out->files);
+        struct recovery_range_file *f = &out->files[out->file_count++];
+        db_copy(r, 0, f->name, sizeof f->name);
+        f->size = db_uint(r, 1);
+    }
+    if (got < 0)
+        out->file_count = 0;
+    db_rows_end(r);
+}
+
 /* Queries the server. --list does not wait for a server in trouble, and works without one. */
 static bool list_ask_server(struct action_context *a, struct manifest *world,
                             struct recovery_range_server *out)
@@ -101,13 +118,12 @@ static bool list_ask_server(struct action_context *a, struct manifest *world,
     p.connect_timeout = p.connect_timeout < WAIT_MS ? p.connect_timeout : WAIT_MS;
     p.read_timeout = WAIT_MS;
     struct db *db = db_open(&p, &ignored);
-    char *oldest = db ? db_one(db, "SHOW BINARY LOGS", &ignored) : NULL;
-    snprintf(out->oldest, sizeof out->oldest, "%s", oldest ? oldest : "");
-    if (db && world_now(db, a->cfg, world, &ignored) == 0)
+    if (db && db_server_id(db, &out->id, &ignored) == 0)
+        list_logs(db, out);
+    if (out->file_count && world_now(db, a->cfg, world, &ignored) == 0)
         out->world = world;
-    free(oldest);
     db_close(db);
-    return out->oldest[0] && out->world;
+    return out->file_count && out->world;
 }
 
 /* Returns the ranges from our segments if there are any, otherwise from the server's log. */
@@ -134,6 +150,7 @@ static json_t *ranges_json(struct action_context *a, const struct catalog *c)
         asked = list_ask_server(a, &world, &server);
         size_t known = known_gaps(a, gaps, GAPS_MAX);
         recovery_range_log(c, gaps, known, &server, &range);
+        free(server.files);
     }
     json_t *list = json_array();
     for (size_t i = 0; i < range.count; i++) {

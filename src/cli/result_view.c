@@ -118,13 +118,14 @@ static void show_list(const json_t *o)
         puts("\nrejected, never restored automatically:");
         DRAW_TABLE(rejected, rejected_columns);
     }
+    bool files = strcmp(js_text(journal, "source"), "segments") == 0;
     if (json_array_size(ranges)) { /* times that --restore --at can restore */
         printf("\ntimes that --restore --at reaches, by %s:\n",
-               strcmp(js_text(journal, "source"), "segments") == 0 ? "the journal's segments"
-               : js_flag(journal, "asked")
-                   ? "the server's binary log"
-                   : "the server's binary log; how much of it the server keeps is unknown");
+               files ? "the journal's segments" : "the server's binary log");
         DRAW_TABLE(ranges, ranges_columns);
+    } else if (json_is_object(journal) && !files && !js_flag(journal, "asked")) {
+        puts("\ntimes that --restore --at reaches: unknown, because the server did not say how "
+             "much of its binary log it has");
     }
 }
 

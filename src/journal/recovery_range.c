@@ -170,30 +170,50 @@ static bool is_after(const struct segment_mark *gap, const struct manifest *m)
                               : gap->at.ms >= m->at.ms;
 }
 
-/* Returns whether the binlog since the dump's end still exists. */
-static bool recovery_range_is_kept(const struct catalog_entry *d,
-                                   const struct recovery_range_server *server)
+/* Returns whether the server's log has this position. */
+static bool has_position(const struct recovery_range_server *server, const struct db_binlog_pos *p)
 {
-    struct db_binlog_pos oldest = {0};
-    snprintf(oldest.file, sizeof oldest.file, "%s", server->oldest);
-    return catalog_usable(d) && d->m.end.file[0] &&
-           (!server->oldest[0] || db_binlog_pos_compare(&d->m.end, &oldest) >= 0);
+    for (size_t i = 0; i < server->file_count; i++)
+        if (strcmp(server->files[i].name, p->file) == 0)
+            return server->files[i].size >= p->pos;
+    return false;
+}
+
+/* Returns how many of the newest dumps the server's log may continue. If it lacks the position of a
+ * dump of this server, it was purged or reset since, and continues no older dump. */
+static size_t recovery_range_kept(const struct catalog *dumps,
+                                  const struct recovery_range_server *server)
+{
+    size_t n = 0;
+    while (n < dumps->count && (!dumps->list[n].m.end.file[0] ||
+                                !server_same_place(&server->id, &dumps->list[n].m.server) ||
+                                has_position(server, &dumps->list[n].m.end)))
+        n++;
+    return n;
+}
+
+/* Returns whether a range begins at the dump, which the server's log continues if it is of this
+ * server. */
+static bool recovery_range_begins(const struct catalog_entry *d,
+                                  const struct recovery_range_server *server)
+{
+    return catalog_usable(d) && d->m.end.file[0] && server_same_place(&server->id, &d->m.server);
 }
 
 void recovery_range_log(const struct catalog *dumps, const struct segment_mark *gaps, size_t count,
                         const struct recovery_range_server *server, struct recovery_range *out)
 {
-    bool same = !dumps->count || !server->world || is_same_world(&dumps->list[0].m, server->world);
+    bool same = !dumps->count || (server->world && is_same_world(&dumps->list[0].m, server->world));
     *out = (struct recovery_range){0};
     /* For each dump the newest one such that all dumps from the one to the other have the same
      * tables. */
     SCOPED(xfree) size_t *alike = xcalloc(dumps->count + 1, sizeof *alike);
     for (size_t i = 0; i < dumps->count; i++)
         alike[i] = i && is_same_world(&dumps->list[i].m, &dumps->list[i - 1].m) ? alike[i - 1] : i;
-    for (size_t i = dumps->count; i-- > 0;) {
+    for (size_t i = recovery_range_kept(dumps, server); i-- > 0;) {
         const struct catalog_entry *d = &dumps->list[i];
         struct recovery_range_span span = {.from = recovery_range_moment_of(d)};
-        if (!recovery_range_is_kept(d, server))
+        if (!recovery_range_begins(d, server))
             continue;
         const struct segment_mark *gap = NULL; /* the first known gap after the dump */
         for (size_t g = 0; g < count && !gap; g++)
@@ -209,7 +229,9 @@ void recovery_range_log(const struct catalog *dumps, const struct segment_mark *
                                "the next dump has other tables, or is of another world");
         else if (!same)
             recovery_range_end(&span, proven,
-                               "the tables are different now, or this is another world");
+                               server->world
+                                   ? "the tables are different now, or this is another world"
+                                   : "the present state of the world is unknown");
         recovery_range_add(out, &span);
     }
 }

@@ -20,13 +20,19 @@ struct recovery_range {
 void recovery_range_segments(const struct catalog *dumps, const struct archive *a, wall_t now,
                              struct recovery_range *out);
 /* The server's current facts; unknown if it was not queried. */
+struct recovery_range_file {
+    char name[256];
+    uint64_t size;
+};
 struct recovery_range_server {
-    char oldest[256]; /* oldest file of its log; "": unknown */
+    struct server_id id;
+    struct recovery_range_file *files; /* its binary logs; none: unknown */
+    size_t file_count;
     /* its current MEMORY tables and generation, in the form of a dump; NULL: unknown */
     const struct manifest *world;
 };
-/* Adds ranges from the server's log, as far back as it exists. `gaps`: those noticed while it was
- * followed. */
+/* Adds ranges from the server's log, as far back as it exists. If it is unknown, there are none.
+ * `gaps`: those noticed while it was followed. */
 void recovery_range_log(const struct catalog *dumps, const struct segment_mark *gaps, size_t count,
                         const struct recovery_range_server *server, struct recovery_range *out);
 void recovery_range_free(struct recovery_range *c);

@@ -9,6 +9,7 @@ import signal
 
 import pytest
 from wk.crash import go_on, wait_stopped
+from wk.binlog import RESET
 from wk.follow import LOG, following, journal, kill_follower, live, purge
 from wk.keeper import DONE, REFUSED, USER
 from wk.server import MYSQL
@@ -800,3 +801,21 @@ def test_what_the_server_has_purged_is_not_listed(undo):
     next_second(keeper.server)
     assert ranges(keeper)[0][1] is not None
     assert_true_reach(keeper)
+
+
+def test_what_a_reset_log_has_lost_is_not_listed(undo):
+    """After a reset of the log, no range begins at an earlier dump, whether or not a file of that name is there again. If the
+    server does not answer, no range is listed, and the list says so."""
+    keeper = undo(settings={"journal": {"mode": "server"}})
+    server = keeper.server
+    server.sql("FLUSH BINARY LOGS")
+    keeper.dump()
+    assert len(assert_true_reach(keeper)) == 1
+    server.sql(RESET)
+    assert ranges(keeper) == []
+    keeper.dump()
+    assert len(assert_true_reach(keeper)) == 1
+    server.stop()
+    listed = keeper.ok("--list", "--json")["journal"]
+    assert not listed["asked"] and listed["ranges"] == [], listed
+    assert "unknown" in keeper.ok("--list").out

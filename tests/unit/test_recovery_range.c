@@ -21,6 +21,8 @@ static struct catalog dumps;
 static struct archive segments;
 static struct recovery_range out;
 static struct recovery_range_server server;
+static struct recovery_range_file file_list[2];
+static struct manifest present; /* the world as it is, with the tables of all dumps */
 
 static wall_t at(uint64_t pos)
 {
@@ -37,7 +39,12 @@ static int set_up(void **state)
     (void)state;
     dumps = (struct catalog){.list = dump_list};
     segments = (struct archive){.list = segment_list};
-    server = (struct recovery_range_server){0};
+    present = (struct manifest){0};
+    file_list[0] = (struct recovery_range_file){.name = FILE_NAME, .size = 1000};
+    server = (struct recovery_range_server){.id = {.uid = "1", .datadir = "/data"},
+                                            .files = file_list,
+                                            .file_count = 1,
+                                            .world = &present};
     return 0;
 }
 
@@ -54,7 +61,8 @@ static struct catalog_entry *dump(uint64_t pos)
 {
     for (size_t i = dumps.count++; i > 0; i--)
         dump_list[i] = dump_list[i - 1];
-    dump_list[0] = (struct catalog_entry){.intact = true, .m = {.at = at(pos), .end = point(pos)}};
+    dump_list[0] = (struct catalog_entry){
+        .intact = true, .m = {.at = at(pos), .end = point(pos), .server = server.id}};
     snprintf(dump_list[0].m.name, sizeof dump_list[0].m.name, "dump-%u", (unsigned)pos);
     return &dump_list[0];
 }
@@ -64,6 +72,7 @@ static struct archive_segment *segment(uint64_t from, uint64_t to)
     struct archive_segment *s = &segment_list[segments.count++];
     *s = (struct archive_segment){.number = segments.count, .finalized = true};
     s->head.number = segments.count;
+    s->head.server = server.id;
     s->head.from.point = point(from);
     s->head.follows = segments.count > 1;
     s->sum.to = (struct segment_place){.at = at(to), .point = point(to)};
@@ -268,7 +277,7 @@ static void test_what_the_server_says(void **state)
     struct manifest other = {.generation = 5};
     dump(10);
     dump(20)->m.end = (struct db_binlog_pos){.file = "log.000002", .pos = 20};
-    snprintf(server.oldest, sizeof server.oldest, "log.000002");
+    snprintf(file_list[0].name, sizeof file_list[0].name, "log.000002");
     by_log(NULL, 0);
     assert_int_equal(out.count, 1);
     assert_int_equal(out.list[0].from.ms, at(20).ms);
@@ -277,6 +286,31 @@ static void test_what_the_server_says(void **state)
     by_log(NULL, 0);
     assert_int_equal(out.count, 1);
     span(0, 20, 20, "the tables are different now, or this is another world");
+    server.world = NULL;
+    by_log(NULL, 0);
+    assert_int_equal(out.count, 1);
+    span(0, 20, 20, "the present state of the world is unknown");
+}
+
+/* The log was reset, is another server's, or is not known. */
+static void test_another_log(void **state)
+{
+    (void)state;
+    dump(10);
+    dump(20);
+    file_list[0].size = 19; /* it contains the older position, but of another log */
+    by_log(NULL, 0);
+    assert_int_equal(out.count, 0);
+    file_list[0].size = 20;
+    by_log(NULL, 0);
+    assert_int_equal(out.count, 1);
+    assert_true(out.list[0].open);
+    snprintf(server.id.datadir, sizeof server.id.datadir, "/other");
+    by_log(NULL, 0);
+    assert_int_equal(out.count, 0);
+    server = (struct recovery_range_server){0};
+    by_log(NULL, 0);
+    assert_int_equal(out.count, 0);
 }
 
 static void test_log_with_gaps(void **state)
@@ -314,6 +348,7 @@ static void test_a_gap_that_nobody_saw(void **state)
         d->m.tables = i < 2 ? &was : &is;
         d->m.table_count = 1;
     }
+    present = (struct manifest){.tables = &is, .table_count = 1};
     by_log(NULL, 0);
     assert_int_equal(out.count, 2);
     span(0, 10, 12, "the next dump has other tables, or is of another world");
@@ -324,7 +359,7 @@ static void test_a_gap_that_nobody_saw(void **state)
     span(1, 20, 45, "another");
     by_log(&known, 1);
     span(0, 10, 17, "a statement");
-    dump_list[0].m.generation = 2; /* restored, and nobody saw it */
+    dump_list[0].m.generation = present.generation = 2; /* restored, and nobody saw it */
     by_log(&known, 1);
     assert_int_equal(out.count, 3);
     span(1, 20, 20, "the next dump has other tables, or is of another world");
@@ -380,6 +415,7 @@ int main(void)
         TEST(test_log),
         TEST(test_log_without_a_place),
         TEST(test_what_the_server_says),
+        TEST(test_another_log),
         TEST(test_log_with_gaps),
         TEST(test_spans_that_overlap),
         TEST(test_dump_in_the_second_of_a_gap),
