@@ -368,8 +368,8 @@ static int refuse_gap(const struct restore *r, struct err *e)
     return -1;
 }
 
-/* Reports transactions that carry times up to the requested one but follow a later one. The order of
- * the log decides: the later one may be the mistake that the restore is to undo. */
+/* Reports transactions that carry times up to the requested one but follow a later one. The order
+ * of the log decides: the later one may be the mistake that the restore is to undo. */
 static void warn_of_late(struct restore *r)
 {
     const struct replay *j = &r->journal;
@@ -413,8 +413,8 @@ static bool catchup_doubtless(const struct restore *r)
 
 /* Doubts the journal because of gaps that were seen in the log while the server was up. They may no
  * longer be visible in it. Each gap comes after the dump that was the newest then, and so after
- * every older dump. Dump names sort by time. The time of a gap can still be restored, so a requested
- * moment is concerned only if it is in a later second. */
+ * every older dump. Dump names sort by time. The time of a gap can still be restored, so a
+ * requested moment is concerned only if it is in a later second. */
 static void recall_gap(struct restore *r)
 {
     const struct state *st = r->opt->state;

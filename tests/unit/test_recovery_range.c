@@ -72,7 +72,7 @@ static struct archive_segment *segment(uint64_t from, uint64_t to)
     struct archive_segment *s = &segment_list[segments.count++];
     *s = (struct archive_segment){.number = segments.count, .finalized = true};
     s->head.number = segments.count;
-    s->head.server = server.id;
+    snprintf(s->head.server, sizeof s->head.server, "%s", server.id.uid);
     s->head.from.point = point(from);
     s->head.follows = segments.count > 1;
     s->sum.to = (struct segment_place){.at = at(to), .point = point(to)};
