@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/steps.h"
+
 #define PROGRAM "worldkeeper"
 
 static char *hint_command_name_of(uid_t uid)
@@ -119,19 +121,20 @@ static bool hint_command_is_whole(const char *options)
 void hint_command(const struct config *cfg, enum hint_reader reader, const char *hint,
                   struct buf *out)
 {
-    const char *at;
-    while (cfg->path && (at = strstr(hint, PROGRAM " --"))) {
+    /* Places are found in the copy, and texts are taken from the hint. */
+    SCOPED(xfree) char *plain = steps_unquoted(hint);
+    const char *at, *s = plain;
+    while (cfg->path && (at = strstr(s, PROGRAM " --"))) {
         const char *options = at + strlen(PROGRAM " ");
-        buf_add(out, hint, (size_t)(at - hint));
+        buf_add(out, hint + (s - plain), (size_t)(at - s));
         if (hint_command_is_whole(options))
             buf_adds(out, PROGRAM);
         else
             whole_command(cfg, reader, out);
-        buf_addc(out, ' ');
-        buf_adds(out, "--");
-        hint = options + 2;
+        buf_adds(out, " --");
+        s = options + 2;
     }
-    buf_adds(out, hint);
+    buf_adds(out, hint + (s - plain));
 }
 
 void hint_error(const struct config *cfg, enum hint_reader reader, struct err *e)

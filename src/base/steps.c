@@ -9,6 +9,7 @@
 
 #define PROGRAM "worldkeeper"
 #define RUNUSER "runuser -u "
+#define CUT "..." /* the end of a text that was cut (base/line.h) */
 
 void steps_free(struct steps *s)
 {
@@ -181,38 +182,70 @@ static void add_does(struct step *s, const char *from, const char *start, const 
 /* Returns true if the text does not end where its author ended it (base/line.h). */
 static bool steps_is_cut(const char *from, const char *to)
 {
-    return to - from >= 3 && strncmp(to - 3, "...", 3) == 0;
+    return to - from >= 3 && strncmp(to - 3, CUT, 3) == 0;
 }
 
-/* Returns where a text that was cut ends: the last place with the mark of that (base/line.h),
- * because what comes before it may contain the same letters. NULL: none was cut. */
-static char *cut_end(char *s)
+/* Returns the last place before `to` where a text was cut (base/line.h): what comes before it may
+ * contain the same letters. NULL: there is none. */
+static const char *cut_before(const char *s, const char *to)
 {
-    char *end = NULL;
-    for (char *at = s; (at = strstr(at, "...")); at++)
-        if (!at[3] || text_starts(at + 3, "; "))
-            end = at;
-    return end;
+    const char *last = NULL;
+    for (const char *at = s; (at = strstr(at, CUT)) && at < to; at++)
+        if (!at[3] || strchr("; .", at[3]))
+            last = at;
+    return last;
 }
 
-/* Copies a hint and makes letters of what its names in backticks contain. A name comes from a
- * server or a dump: nothing in it is a command, or ends a clause. */
-static char *without_names(const char *hint)
+/* Returns true if a quotation mark begins something here: a backtick anywhere, the others where a
+ * word begins, because they are apostrophes elsewhere. */
+static bool quote_opens(const char *hint, const char *at)
 {
-    char *copy = xstrdup(hint), *s = copy;
-    while ((s = strchr(s, '`'))) {
-        char *close = strchr(s + 1, '`'), *end = close ? close : cut_end(s + 1);
-        if (end)
-            memset(s + 1, 'x', (size_t)(end - s - 1));
-        s = end ? end : s;
-        s += *s == '`';
+    return *at == '`' || ((*at == '\'' || *at == '"') && (at == hint || strchr(" (=,@:", at[-1])));
+}
+
+/* Returns the quotation mark that closes the one at `open`; NULL: there is none. A doubled mark
+ * (SQL) and the shell's '\\'' do not close it. */
+static const char *quote_close(const char *open)
+{
+    const char *at = open + 1;
+    while ((at = strchr(at, *open))) {
+        if (at[1] == *open)
+            at += 2;
+        else if (*open == '\'' && text_starts(at + 1, "\\''"))
+            at += strlen("'\\''");
+        else
+            break;
+    }
+    return at;
+}
+
+char *steps_unquoted(const char *hint)
+{
+    char *copy = xstrdup(hint);
+    size_t len = strlen(hint);
+    for (size_t i = 0; i < len; i++) {
+        if (!quote_opens(hint, hint + i))
+            continue;
+        const char *from = hint + i + 1, *close = quote_close(hint + i),
+                   *cut = cut_before(from, close ? close : hint + len), *end = close ? close : cut;
+        if (close && cut) {
+            /* A text that was cut inside quotes may end here, and what closes them may open others:
+             * the rest is shown as cut, because no command in it is certain. */
+            memset(copy + i, 'x', len - i);
+            memcpy(copy + len - strlen(CUT), CUT, strlen(CUT));
+            break;
+        }
+        if (!end) /* only a backtick is never an apostrophe */
+            end = hint[i] == '`' ? hint + len : from;
+        memset(copy + i + 1, 'x', (size_t)(end - from));
+        i = (size_t)(end - hint) - (close ? 0 : 1);
     }
     return copy;
 }
 
 void steps_split(const char *hint, struct steps *out)
 {
-    SCOPED(xfree) char *plain = without_names(hint);
+    SCOPED(xfree) char *plain = steps_unquoted(hint);
     *out = (struct steps){0};
     buf_adds(&out->prose, "");
     for (const char *s = plain; *s;) {

@@ -16,7 +16,12 @@ struct steps {
     } list[STEPS_MAX];
 };
 
-/* Recognizes, in clauses that "; " separates:
+/* Returns a copy of a hint of the same length, with letters in place of what is in quotes (of a shell
+ * or of SQL). Names and paths come from servers, files and other people, and hints have them in
+ * quotes: nothing in them is a command or ends a clause. malloc. */
+char *steps_unquoted(const char *hint);
+
+/* Recognizes, in clauses that "; " separates and outside quotes:
  *   worldkeeper --ACTION …, with its options and quoted values, and runuser before it;
  *   some commands of the system and SQL statements after a colon at the end of a clause, or a
  *   GRANT that is the whole clause.

@@ -8,6 +8,7 @@
 #include "ledger/ledger.h"
 #include "ledger/sql.h"
 #include "mysql/job.h"
+#include "restore/permit.h"
 #include "restore/plan.h"
 #include "restore/restore.h"
 #include "restore/result.h"
@@ -61,7 +62,8 @@ static int refuse_some(const struct names *only, const struct config_ledger *c,
                        const char *const names[TABLES], const bool there[TABLES], struct err *e)
 {
     const char *named = NULL, *other = NULL;
-    SCOPED(buf_free) struct buf all = {0};
+    SCOPED(names_free) struct names all = {0};
+    SCOPED(buf_free) struct buf option = {0};
     for (size_t i = 0; i < TABLES; i++) {
         bool asked = names_has(only, names[i]);
         if (asked)
@@ -69,17 +71,16 @@ static int refuse_some(const struct names *only, const struct config_ledger *c,
         else if (there[i])
             other = other ? other : names[i];
         if (asked || there[i])
-            buf_printf(&all, "%s%s", all.len ? "," : "", names[i]);
+            names_add(&all, names[i]);
     }
     if (named && other) {
         err_set(e, ERR_REFUSED, 0,
                 "[ledger %s]: restoring table %s without %s would leave ledger and totals at "
                 "different times",
                 c->name, named, other);
-        err_hint(
-            e,
-            "restore them together: --table %s; or restore one beside the world with --into SCHEMA",
-            all.p);
+        restore_tables_option(&all, &option);
+        err_hint(e, "restore them together:%s; or restore one beside the world with --into SCHEMA",
+                 option.p);
     }
     return named && other ? -1 : 0;
 }

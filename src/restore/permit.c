@@ -52,6 +52,21 @@ int restore_tables(const char *text, struct names *out, struct err *e)
                        "a comma: --table '`a,b`'");
 }
 
+void restore_tables_option(const struct names *tables, struct buf *out)
+{
+    SCOPED(buf_free) struct buf list = {0};
+    for (size_t i = 0; i < tables->count; i++) {
+        const char *name = tables->list[i];
+        buf_adds(&list, i ? "," : "");
+        if (strpbrk(name, ",`"))
+            sql_ident(&list, name);
+        else
+            buf_adds(&list, name);
+    }
+    buf_adds(out, " --table ");
+    buf_shell(out, list.p);
+}
+
 /* Returns the newest dump that has the table, or NULL. */
 static const struct manifest *newest_with(const struct catalog *dumps, const char *table)
 {

@@ -11,6 +11,9 @@ struct restore;
 /* Reads --table: "planet,`a, b`" are names separated by commas; a name with a comma is quoted by
  * backticks. ERR_USAGE. */
 int restore_tables(const char *text, struct names *out, struct err *e);
+/* Appends " --table planet,…" for a command to paste: the list as restore_tables() reads it, quoted
+ * for the shell. */
+void restore_tables_option(const struct names *tables, struct buf *out);
 /* Judges the living world, before anything is changed. */
 int permit_world(struct restore *r, struct err *e);
 /* Takes a dump of a living world that --force replaces. */

@@ -13,6 +13,7 @@
 #include "base/line.h"
 #include "journal/follow.h"
 #include "restore/permit.h"
+#include "sql/literal.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/dumps.h"
 #include "supervisor/notifier.h"
@@ -760,8 +761,9 @@ static void explain_loss(const struct world *w, const json_t *table, const struc
         change_words(e, s.tables[0].name, what);
     else
         statement_words(&s, what);
-    buf_printf(todo,
-               "; if that was not intended, this brings %s back as it was %s: ", s.tables[0].name,
+    buf_adds(todo, "; if that was not intended, this brings ");
+    sql_ident(todo, s.tables[0].name);
+    buf_printf(todo, " back as it was %s: ",
                reached ? "a second before"
                : leads ? "in the last dump, which ended less than two seconds before"
                        : "in the last dump, because the journal has a gap since then");
@@ -782,14 +784,12 @@ static void undo_from_dump(const json_t *table, struct buf *todo)
             tables ? json_string_value(json_array_get(tables, s.count)) : js_text(table, "name");
         snprintf(t->name, sizeof t->name, "%s", name ? name : "");
         js_copy(table, "dump", t->dump, sizeof t->dump);
-        buf_printf(&names, "%s%s",
-                   names.len == 0       ? ""
-                   : s.count + 1 == all ? " and "
-                                        : ", ",
-                   t->name);
+        buf_adds(&names, names.len == 0 ? "" : s.count + 1 == all ? " and " : ", ");
+        sql_ident(&names, t->name);
     }
     if (!s.count)
         return;
+    s.more = all - s.count;
     buf_printf(todo,
                "; if that was not intended, this brings %s%s back as in the last dump%s: ", names.p,
                tables && all > 1 ? ", which lost most rows," : "",

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "mysql/galera.h"
 #include "restore/loss.h"
+#include "restore/permit.h"
 #include "sql/literal.h"
 #include "watch/explain.h"
 #include "watch/probe.h"
@@ -519,17 +520,26 @@ void statement_headline(const struct follow_statement *s, char *out, size_t size
         line_set(out, size, "table %s and %zu more %s", s->tables[0].name, all - 1, s->verb);
 }
 
-/* Appends the command that undoes the statement. --restore can only restore single tables, from one
- * dump, into a living world. */
-void statement_undo(const struct follow_statement *s, bool reached, struct buf *out)
+/* Appends a command that restores from a dump, which is named because one that is taken now may have
+ * the same second. */
+static void restore_command(const struct follow_statement *s, const char *dump, bool reached,
+                            struct buf *out)
 {
     char t[TEXT_SHORT];
-    SCOPED(buf_free) struct buf names = {0};
-    const char *dump = "";
+    buf_printf(out, "worldkeeper --restore%s%s", dump[0] ? "=" : "", dump);
+    if (reached)
+        buf_printf(out, " --at %s", text_utc(s->before, t));
+}
+
+/* Appends the command that undoes the statement. --restore can only restore single tables, from one
+ * dump, into a living world; if others were affected, a second command makes their rows
+ * available. */
+void statement_undo(const struct follow_statement *s, bool reached, struct buf *out)
+{
+    SCOPED(names_free) struct names names = {0};
+    const char *dump = "", *other = "";
     if (s->schema) {
-        buf_adds(out, "worldkeeper --restore");
-        if (reached)
-            buf_printf(out, " --at %s", text_utc(s->before, t));
+        restore_command(s, "", reached, out);
         return;
     }
     /* After these statements the table still exists, with rows. */
@@ -537,30 +547,25 @@ void statement_undo(const struct follow_statement *s, bool reached, struct buf *
                  strcmp(s->verb, "emptied") == 0;
     for (size_t i = 0; i < s->count; i++) {
         const struct follow_table *table = &s->tables[i];
-        if (!table->dump[0] || (dump[0] && strcmp(dump, table->dump) != 0))
-            continue;
-        buf_adds(&names, names.len ? "," : "");
-        /* Appends a name in the syntax of --table. */
-        const char *name = table->name;
-        bool plain = !strpbrk(name, ",`");
-        buf_adds(&names, plain ? "" : "`");
-        for (; *name; name++) {
-            if (*name == '`')
-                buf_addc(&names, '`');
-            buf_addc(&names, *name);
-        }
-        buf_adds(&names, plain ? "" : "`");
-        dump = table->dump;
+        dump = dump[0] ? dump : table->dump;
+        if (table->dump[0] && strcmp(dump, table->dump) == 0)
+            names_add(&names, table->name);
+        else if (!other[0])
+            other = table->dump;
     }
-    if (names.len) {
-        /* The dump is named, because a dump that is taken now may have the same second. */
-        buf_printf(out, "worldkeeper --restore=%s", dump);
-        if (reached)
-            buf_printf(out, " --at %s", text_utc(s->before, t));
-        buf_adds(out, " --table ");
-        buf_shell(out, names.p);
-        buf_adds(out, there ? " --force" : "");
-    }
+    if (!names.count)
+        return;
+    restore_command(s, dump, reached, out);
+    restore_tables_option(&names, out);
+    buf_adds(out, there ? " --force" : "");
+    if (!s->more && !other[0])
+        return;
+    buf_printf(out,
+               "; that is only %zu of %zu tables; this loads dump %s, to copy the others from, "
+               "into another schema: ",
+               names.count, s->count + s->more, s->more ? dump : other);
+    restore_command(s, s->more ? dump : other, reached && s->more, out);
+    buf_adds(out, " --into SCHEMA");
 }
 
 void statement_key(const struct follow_statement *s, char *out, size_t size)

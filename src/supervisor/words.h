@@ -45,7 +45,8 @@ void words_for_start(const struct config *cfg, bool journal, wall_t last_sign, w
 void gap_words(const struct follow_gap *gap, wall_t moment, bool first, struct buf *out);
 void statement_words(const struct follow_statement *s, struct buf *out);
 /* Appends "worldkeeper --restore=… --at … --table planet": to the moment before, if the journal
- * covers it (`reached`), else to the newest dump. Nothing if no dump has any of the tables. */
+ * covers it (`reached`), else to the newest dump. Nothing if no dump has any of the tables. If that
+ * command leaves tables out, appends their number and the command that loads them elsewhere. */
 void statement_undo(const struct follow_statement *s, bool reached, struct buf *out);
 /* Writes the subject: "table planet altered", "tables planet and fleet dropped", "DATABASE
  * DROPPED". */

@@ -10,7 +10,7 @@
 /* Bytes of a hint. The longest is a sentence of 70 and the command that restores
  * STATEMENT_DEED_TABLES tables, whose names have 64 characters, each of 4 bytes once it is quoted
  * for the shell. */
-#define CONDITION_HINT 2432
+#define CONDITION_HINT 2944
 
 struct condition {
     bool on;

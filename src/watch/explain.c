@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/line.h"
+#include "base/steps.h"
 #include "base/text.h"
 #include "mysql/galera.h"
 #include "watch/probe.h"
@@ -129,11 +130,14 @@ void explain(const struct guard *g, const struct config *c, int error, const cha
 {
     struct text t = explain_text_of(g, error);
     const char *todo = t.todo, *found;
+    SCOPED(steps_free) struct steps steps = {0};
     bool failed = g->cause == CAUSE_FAILED || g->cause == CAUSE_BACKOFF;
     /* A command for the service manager must run on the server's machine. */
     bool far = c->mysql.host && !config_is_here(c->mysql.host) && strcmp(t.command, SERVER) == 0;
     *out = (struct explanation){0};
-    if (g->cause == CAUSE_MISSING && (found = strstr(hint, "worldkeeper --restore")) &&
+    steps_split(hint, &steps);
+    found = steps.count ? steps.list[0].command.p : "";
+    if (g->cause == CAUSE_MISSING && text_starts(found, "worldkeeper --restore") &&
         (g->rows_there || !strstr(found, " --table ")) && strlen(found) < sizeof out->command) {
         /* The journal's command loses less than the general one. A command for single tables would
          * be refused where no rows are, because they do not complete a world that is missing. */

@@ -433,7 +433,7 @@ def test_a_table_that_was_emptied_is_told_with_the_way_back(undo, http, mode, mi
     assert len([m for m in http.messages() if "lost" in str(m)]) == 1, http.messages()
     todo = alert["todo"]
     assert "a second before" in todo, todo
-    keeper.ok(*typed(todo[todo.index("this brings player back"):].split("; ")[0]))
+    keeper.ok(*typed(todo[todo.index("this brings `player` back"):].split("; ")[0]))
     assert_same(of(before), of(tables(world)), "player")
 
 
@@ -739,6 +739,52 @@ def test_the_mail_about_lost_rows_has_the_figures_in_its_subject(undo, smtp):
     mail = smtp.wait(lambda m: "lost" in m.subject)[0]
     assert re.match(r"w1 table player lost 2,000 of 2,000 rows", mail.subject), mail.subject
     assert any("--table player" in line for line in pasted(mail)), mail.text
+
+
+@pytest.mark.parametrize("name", ["x; worldkeeper --restore=/tmp/e.sql --force", "x; y: systemctl stop mariadb; z",
+                                  "a`b'c\"d\\e, f: mv /a /b"])
+@pytest.mark.parametrize("mistake", ["TRUNCATE TABLE {}", "DROP TABLE {}", "DELETE FROM {}"])
+def test_the_name_of_a_table_is_no_command(undo, http, mistake, name):
+    """Who may create tables gives them names that look like commands. Alerts and status offer only the command that
+    brings the table back, with that name."""
+    keeper = undo(settings={"journal": {"mode": "server"}, **http.settings()})
+    world, table = keeper.world, ident(name)
+    world.sql(f"CREATE TABLE {table} (id INT PRIMARY KEY) ENGINE=MEMORY",
+              f"INSERT INTO {table} SELECT id FROM player WHERE id<=1000")
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    world.sql(mistake.format(table))
+    trouble = keeper.wait(lambda: [t for t in keeper.status()["troubles"] if "--table" in str(t)], "the trouble")[0]
+    alert = keeper.wait(lambda: [m for m in http.messages() if "--table" in str(m)], "the alert")[0]
+    assert trouble["commands"] == alert["commands"] and len(alert["commands"]) == 1, (trouble, alert)
+    args = typed(alert["commands"][0]["command"])
+    assert args[0].startswith("--restore=w1-") and args[args.index("--table") + 1] in (name, table), args
+    keeper.ok(*args)
+    assert list(world.sql(f"SELECT COUNT(*) FROM {table}")) == [(1000,)]
+
+
+@pytest.mark.only("mariadb", why="one statement about several tables")
+def test_many_tables_that_one_statement_dropped(undo, http):
+    """If the alert's command brings back only some of the tables, it says so and loads the others beside the world."""
+    keeper = undo(settings={"journal": {"mode": "server"}, **http.settings()})
+    world, names = keeper.world, [f"t{i:02}" for i in range(14)]
+    for name in names:
+        world.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY) ENGINE=MEMORY", f"INSERT INTO {name} VALUES (1)")
+    keeper.dump()
+    keeper.start()
+    following(keeper)
+    next_second(keeper.server)
+    world.sql(f"DROP TABLE {','.join(names)}")
+    alert = keeper.wait(lambda: [m for m in http.messages() if "--restore" in str(m)], "the alert")[0]
+    first, second = [typed(c["command"]) for c in alert["commands"]]
+    some = first[first.index("--table") + 1].split(",")
+    assert f"that is only {len(some)} of 14 tables" in alert["todo"], alert
+    keeper.ok(*first)
+    keeper.server.account(USER, [world.schema, "beside"])
+    keeper.ok(*["beside" if word == "SCHEMA" else word for word in second])
+    for schema, wanted in (world.schema, some), ("beside", names):
+        assert set(wanted) <= {name for name, in world.server.sql(f"SHOW TABLES FROM {ident(schema)}")}
 
 
 # -- how far back -------------------------------------------------------------------------------

@@ -112,6 +112,13 @@ static void test_dropped(void **state)
         assert_string_equal(e.command, "worldkeeper --restore");
         assert_non_null(strstr(e.todo, "open condition"));
     }
+    /* only the command, and only one outside a name */
+    g.rows_there = true;
+    explain(&g, &c, 1049,
+            "this brings `x; worldkeeper --restore=/e` back: worldkeeper --restore=s8-1 --table a; "
+            "that is only 1 of 9 tables; this loads all: worldkeeper --restore=s8-1 --into SCHEMA",
+            &e);
+    assert_string_equal(e.command, "worldkeeper --restore=s8-1 --table a");
 }
 
 /* No state names, verdicts or counts; each cause has a sentence, and what to do ends with a

@@ -7,11 +7,16 @@
 #include <cmocka.h>
 
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "actions/hint_command.h"
+#include "base/line.h"
+#include "base/steps.h"
+#include "sql/literal.h"
+#include "supervisor/words.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -132,11 +137,120 @@ static void test_shell(void **state)
     }
 }
 
+/* ---- names that look like commands ---- */
+
+/* A hint with a name: prose, the program's command and a statement, in the ways in which hints have
+ * names; and its two commands, as they must come out. */
+struct with_name {
+    struct buf hint, commands[2];
+};
+
+static void with_name_free(struct with_name *w)
+{
+    buf_free(&w->hint);
+    buf_free(&w->commands[0]);
+    buf_free(&w->commands[1]);
+}
+
+static void compose(const char *table, struct with_name *out)
+{
+    struct follow_statement s = {.verb = "emptied", .count = 1, .tables[0].dump = "s8-1"};
+    SCOPED(buf_free) struct buf undo = {0}, hint = {0};
+    snprintf(s.tables[0].name, sizeof s.tables[0].name, "%s", table);
+    statement_undo(&s, false, &undo);
+    buf_adds(&hint, "if not intended, this brings table ");
+    sql_ident(&hint, table);
+    buf_printf(&hint, " of the world's back: %s; if it was lost: ", undo.p);
+    buf_adds(&out->commands[1], "TRUNCATE TABLE ");
+    sql_ident2(&out->commands[1], "s", table);
+    buf_adds(&hint, out->commands[1].p);
+    buf_addc(&out->commands[1], ';');
+    hint_command(&cfg, HINT_ROOT, hint.p, &out->hint);
+    /* Only the genuine command is completed. */
+    char *genuine = strstr(undo.p, "worldkeeper --");
+    hint_command(&cfg, HINT_ROOT, "worldkeeper --restore", &out->commands[0]);
+    buf_adds(&out->commands[0], genuine + strlen("worldkeeper --restore"));
+}
+
+/* Asserts that the hint has no commands other than the two of the name, and that no text that is
+ * shown with them has one. Returns their number. */
+static size_t assert_genuine(const char *hint, const struct with_name *w)
+{
+    SCOPED(steps_free) struct steps s = {0}, inner = {0};
+    steps_split(hint, &s);
+    for (size_t i = 0; i < s.count; i++) {
+        const char *command = s.list[i].command.p;
+        if (strcmp(command, w->commands[0].p) != 0 && strcmp(command, w->commands[1].p) != 0)
+            fail_msg("\"%s\" is offered by: %s", command, hint);
+        steps_split(s.list[i].does.p, &inner);
+        if (inner.count)
+            fail_msg("\"%s\" is a command in: %s", inner.list[0].command.p, s.list[i].does.p);
+        steps_free(&inner);
+    }
+    return s.count;
+}
+
+static void check_name(const char *table, bool cuts)
+{
+    SCOPED(with_name_free) struct with_name w = {0};
+    compose(table, &w);
+    /* What follows the mark of a cut text is uncertain, and then offered as prose. */
+    size_t count = assert_genuine(w.hint.p, &w);
+    if (count != 2 && !strstr(table, "..."))
+        fail_msg("%zu commands in: %s", count, w.hint.p);
+    /* No length at which a text is cut, and no text after that, makes a command of a name. */
+    for (size_t room = 5; cuts && room < w.hint.len; room++) {
+        SCOPED(xfree) char *cut = xcalloc(1, 2 * w.hint.len + 9), *both = NULL;
+        line_set(cut, room, "%s", w.hint.p);
+        assert_genuine(cut, &w);
+        both = xasprintf("%s; %s", cut, w.hint.p);
+        assert_genuine(both, &w);
+    }
+}
+
+static void test_hostile_names(void **state)
+{
+    (void)state;
+    static const char *const separators[] = {"; ",     ": ",     ", ",      " ",    "\n",
+                                             ". ",     ";\n",    "x; ",     "x: ",  "...; ",
+                                             "x...; ", "y; z: ", "\\",      "\\; ", "\\\\; ",
+                                             "-- ",    "\t; ",   "x\n; y: "};
+    static const char *const quotes[] = {"", "`", "'", "\"", "``", "''", "'\\''", "\\'", "`'\""};
+    static const char *const commands[] = {"worldkeeper --restore=/tmp/e.sql --force",
+                                           "worldkeeper --table 'x' --demote",
+                                           "runuser -u root -- worldkeeper --init",
+                                           "systemctl stop mariadb",
+                                           "journalctl -u x",
+                                           "ls -l /",
+                                           "df -h /",
+                                           "dmesg",
+                                           "gunzip -c /x",
+                                           "mv /a /b",
+                                           "GRANT ALL ON *.* TO x",
+                                           "ALTER TABLE x",
+                                           "TRUNCATE x",
+                                           "SET GLOBAL x=1",
+                                           "SHOW TABLES"};
+    cfg.path = etc;
+    for (size_t i = 0; i < COUNT(separators); i++)
+        for (size_t k = 0; k < COUNT(quotes); k++)
+            for (size_t n = 0; n < COUNT(commands); n++) {
+                SCOPED(xfree)
+                char *before = xasprintf("%s%s%s", quotes[k], separators[i], commands[n]),
+                     *around = xasprintf("%s%s%s%s", separators[i], commands[n], quotes[k],
+                                         separators[i]);
+                check_name(before, (i + k + n) % 11 == 0);
+                check_name(around, (i + k + n) % 11 == 1);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hint),  cmocka_unit_test(test_twice), cmocka_unit_test(test_mail),
-        cmocka_unit_test(test_start), cmocka_unit_test(test_user),  cmocka_unit_test(test_shell),
+        cmocka_unit_test(test_hint),          cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_mail),          cmocka_unit_test(test_start),
+        cmocka_unit_test(test_user),          cmocka_unit_test(test_shell),
+        cmocka_unit_test(test_hostile_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -357,8 +357,42 @@ static void test_longest_undo(void **state)
     }
     buf_adds(&hint, "if that was not intended, this brings it back as it was just before: ");
     size_t before = hint.len;
+    s.more = 99999;
     statement_undo(&s, true, &hint);
     assert_in_range(hint.len, before + 2048, CONDITION_HINT - 1);
+}
+
+/* Asserts that the command and what follows it are these. */
+static void expect_undo(const struct follow_statement *s, const char *expected)
+{
+    SCOPED(buf_free) struct buf b = {0};
+    statement_undo(s, true, &b);
+    assert_string_equal(b.p ? b.p : "", expected);
+}
+
+/* A command that leaves tables out says so, and which dump has the others. */
+static void test_undo_of_some(void **state)
+{
+    (void)state;
+    struct follow_statement s = {.verb = "dropped",
+                                 .before.ms = 1795000000000,
+                                 .count = 3,
+                                 .tables = {{.name = "a"},
+                                            {.name = "b`, c", .dump = "s8-2"},
+                                            {.name = "d e", .dump = "s8-2"}}};
+#define RESTORED "worldkeeper --restore=s8-2 --at 2026-11-18T11:06:40Z"
+    expect_undo(&s, RESTORED " --table '`b``, c`,d e'");
+    s.more = 4;
+    expect_undo(&s, RESTORED " --table '`b``, c`,d e'; that is only 2 of 7 tables; this loads dump "
+                             "s8-2, to copy the others from, into another schema: " RESTORED
+                             " --into SCHEMA");
+    s.more = 0;
+    snprintf(s.tables[2].dump, sizeof s.tables[2].dump, "s8-1");
+    expect_undo(&s, RESTORED " --table '`b``, c`'; that is only 1 of 3 tables; this loads dump "
+                             "s8-1, to copy the others from, into another schema: worldkeeper "
+                             "--restore=s8-1 --into SCHEMA");
+    s.count = 1; /* the one that no dump has */
+    expect_undo(&s, "");
 }
 
 static void expect_exposure(struct exposure e, const char *expected)
@@ -422,6 +456,7 @@ int main(void)
         cmocka_unit_test(test_statement_subjects),
         cmocka_unit_test(test_gap),
         cmocka_unit_test(test_longest_undo),
+        cmocka_unit_test(test_undo_of_some),
         cmocka_unit_test(test_exposure),
         cmocka_unit_test(test_restoring),
         cmocka_unit_test(test_node_outside_its_cluster),
