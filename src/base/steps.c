@@ -197,10 +197,14 @@ static const char *cut_before(const char *s, const char *to)
 }
 
 /* Returns true if a quotation mark begins something here: a backtick anywhere, the others where a
- * word begins, because they are apostrophes elsewhere. */
+ * word begins or after a character set (SQL: _utf8mb4'…'), because they are apostrophes elsewhere. */
 static bool quote_opens(const char *hint, const char *at)
 {
-    return *at == '`' || ((*at == '\'' || *at == '"') && (at == hint || strchr(" (=,@:", at[-1])));
+    const char *word = at;
+    while (word > hint && (isalnum((unsigned char)word[-1]) || word[-1] == '_'))
+        word--;
+    return *at == '`' || ((*at == '\'' || *at == '"') &&
+                          (at == hint || strchr(" (=,@:", at[-1]) || (word < at && *word == '_')));
 }
 
 /* Returns the quotation mark that closes the one at `open`; NULL: there is none. A doubled mark

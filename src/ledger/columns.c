@@ -68,9 +68,13 @@ static int columns_check_value(const struct ledger *l, unsigned i, struct err *e
         return 0;
     columns_refuse(l, name, e,
                    "has another number of decimals than the ledger's column, which was changed");
-    if (c->encoding == DB_RAW && has > l->scale[i]) /* existing fractions must be kept */
+    if (c->encoding == DB_RAW && has > l->scale[i]) { /* existing fractions must be kept */
+        SCOPED(buf_free) struct buf column = {0}, table = {0};
+        sql_ident(&column, name);
+        sql_ident(&table, l->cfg->table);
         return err_hint(e, "change column %s of table %s back to DECIMAL with %lu digits there",
-                        name, l->cfg->table, has);
+                        column.p, table.p, has);
+    }
     hint_alter(l, "MODIFY", name, e);
     return -1;
 }

@@ -294,12 +294,15 @@ static int read_open(struct ledger_keep *k, struct ledger_file *f, struct err *e
     free(ids.names);
     if (f->upto > k->upto)
         k->upto = f->upto;
-    if (rc < 0)
+    if (rc < 0) {
+        SCOPED(buf_free) struct buf dir = {0};
+        buf_shell(&dir, k->r->opt->dir);
         err_hint(e,
                  "some of its rows are in totals already; rename it: mv %s/%s.csv.gz "
                  "%s/%s.csv.gz.damaged; then run worldkeeper --rollup=%s, which fetches it from "
                  "the store, or writes its remaining rows to a new file",
-                 k->r->opt->dir, f->name, k->r->opt->dir, f->name, l->cfg->name);
+                 dir.p, f->name, dir.p, f->name, l->cfg->name);
+    }
     return rc;
 }
 

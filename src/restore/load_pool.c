@@ -268,12 +268,16 @@ int load_pool_check(struct restore *r, struct err *e)
     int rc = prove ? shadow_session_begin(&s, e) : 0;
     for (size_t i = 0; i < r->m->table_count && rc == 0; i++)
         rc = check_definition(r, &s, prove, i, e);
-    if (rc < 0 && e->cls == ERR_QUERY)
+    if (rc < 0 && e->cls == ERR_QUERY) {
+        SCOPED(buf_free) struct buf from = {0}, to = {0};
+        buf_shell(&from, there);
+        buf_shell(&to, here ? here : "unknown");
         err_hint(e,
                  "the dump is from server version %s, this server is %s: create the table manually "
                  "with a definition that this server accepts, then restore again; rows are matched "
                  "by column name",
-                 there, here ? here : "unknown");
+                 from.p, to.p);
+    }
     return rc;
 }
 

@@ -125,10 +125,13 @@ int state_is_of(const struct state *s, const char *world, const char *dir, struc
     if (!s->world[0] || strcmp(s->world, world) == 0)
         return 0;
     err_set(e, ERR_REFUSED, 0, "%s belongs to world %s, not to %s", dir, s->world, world);
+    SCOPED(buf_free) struct buf other = {0}, quoted = {0};
+    buf_shell(&other, s->world);
+    buf_shell(&quoted, dir);
     return err_hint(e,
                     "give each world its own [dump] dir; if world %s was renamed: remove "
                     "%s/state.json, then worldkeeper --init --force adopts its sentinel",
-                    s->world, dir);
+                    other.p, quoted.p);
 }
 
 int state_load(int dirfd, struct state *out, struct err *e)

@@ -93,6 +93,13 @@ static void test_split(void **state)
     expect("its rows are lost: DROP TABLE `s`.`a; GRANT x TO y; and so o...",
            "its rows are lost: DROP TABLE `s`.`a; GRANT x TO y; and so o...", NULL, NULL, NULL,
            NULL);
+    expect("ALTER TABLE `t` MODIFY `c` char DEFAULT (_utf8mb4'; worldkeeper --init; ') NOT NULL; "
+           "the world's tables: worldkeeper --list",
+           "ALTER TABLE `t` MODIFY `c` char DEFAULT (_utf8mb4'; worldkeeper --init; ') NOT NULL",
+           "the world's tables", "worldkeeper --list", NULL, NULL);
+    expect("it says \"a; worldkeeper --init\"; `a...; see `b; worldkeeper --demote; c`: mv /a",
+           "it says \"a; worldkeeper --init\"; `a...; see `b; worldkeeper --demote; c`: mv /a",
+           NULL, NULL, NULL, NULL);
     expect("it comes back: worldkeeper --restore='/srv/a`b'; worldkeeper --list", "",
            "it comes back", "worldkeeper --restore='/srv/a`b'", "", "worldkeeper --list");
     expect("man worldkeeper-standby says more; worldkeeper does not",
