@@ -1,6 +1,7 @@
 """Restores of worlds with ledgers: rollup and ledger show the same moment, and each new row is in a total."""
 import os
 import re
+import shlex
 
 import pytest
 from test_journal import LOG, crash, keep
@@ -124,6 +125,21 @@ def test_one_table_of_a_ledger_alone(keeper):
     keeper.ok("--restore", *re.search("--table [^;]*", hint)[0].split(), "--force", "--json")
     assert counts(world) == wanted
     new_rows_count(world)
+
+
+def test_the_full_command_for_a_table_with_an_odd_name(keeper):
+    """The command that the refusal names can be pasted whatever the ledger's table is called."""
+    table, world = "it's, mine", keeper.world
+    make(world, "MEMORY")
+    world.sql(f"RENAME TABLE gains TO `{table}`")
+    keeper.configure({"ledger xp": {**LEDGER, "table": table}})
+    keeper.server.grant(USER + "@localhost", world.schema, "DELETE, CREATE VIEW")
+    keeper.init()
+    keeper.dump()
+    done = keeper.run("--restore", "--table", "xp_rollup", "--force", "--json")
+    assert done.rc == REFUSED, done
+    command = re.search("--table .*(?=; or)", done.json["error"]["hint"])[0]
+    assert table in str(keeper.ok("--restore", *shlex.split(command), "--force", "--json"))
 
 
 def test_a_dump_that_is_older_than_the_rollup(keeper):
