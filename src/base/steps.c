@@ -197,7 +197,8 @@ static const char *cut_before(const char *s, const char *to)
 }
 
 /* Returns true if a quotation mark begins something here: a backtick anywhere, the others where a
- * word begins or after a character set (SQL: _utf8mb4'…'), because they are apostrophes elsewhere. */
+ * word begins or after a character set (SQL: _utf8mb4'text'), because they are apostrophes
+ * elsewhere. */
 static bool quote_opens(const char *hint, const char *at)
 {
     const char *word = at;
@@ -208,7 +209,7 @@ static bool quote_opens(const char *hint, const char *at)
 }
 
 /* Returns the quotation mark that closes the one at `open`; NULL: there is none. A doubled mark
- * (SQL) and the shell's '\\'' do not close it. */
+ * (SQL) and the shell's '\'' do not close it. */
 static const char *quote_close(const char *open)
 {
     const char *at = open + 1;

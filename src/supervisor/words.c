@@ -520,8 +520,8 @@ void statement_headline(const struct follow_statement *s, char *out, size_t size
         line_set(out, size, "table %s and %zu more %s", s->tables[0].name, all - 1, s->verb);
 }
 
-/* Appends a command that restores from a dump, which is named because one that is taken now may have
- * the same second. */
+/* Appends a command that restores from a dump, which is named because one that is taken now may
+ * have the same second. */
 static void restore_command(const struct follow_statement *s, const char *dump, bool reached,
                             struct buf *out)
 {
