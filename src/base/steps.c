@@ -237,7 +237,7 @@ char *steps_unquoted(const char *hint)
             /* A text that was cut inside quotes may end here, and what closes them may open others:
              * the rest is shown as cut, because no command in it is certain. */
             memset(copy + i, 'x', len - i);
-            memcpy(copy + len - strlen(CUT), CUT, strlen(CUT));
+            memcpy(copy + len - strlen(CUT), CUT, sizeof CUT);
             break;
         }
         if (!end) /* only a backtick is never an apostrophe */
