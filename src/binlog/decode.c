@@ -501,7 +501,8 @@ static int take_query(struct decode *d, const struct event *ev)
     struct statement st;
     if (ev->query.len == 6 && memcmp(ev->query.sql, "COMMIT", 6) == 0)
         return 0; /* nearly all transactions end this way */
-    statement_judge(d->world, ev->query.schema, decode_words(d, ev), ev->query.len, &st);
+    statement_judge(d->world, ev->query.schema, ev->flags & EVENT_NO_SCHEMA, decode_words(d, ev),
+                    ev->query.len, &st);
     if (held_edge(d->held, &st) &&
         doubt_carried(d, true, "an XA transaction that may have changed it was committed") < 0)
         return -1;

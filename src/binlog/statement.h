@@ -3,8 +3,9 @@
  * of ours, or something that row changes cannot express. In doubt it is the last. Pure text.
  *
  * Statements are judged by their effect on rows, columns and the primary key, by which rows are
- * found. An ALTER of a comment, an index or an option, OPTIMIZE and the like mean nothing, and
- * names in comments and literals do not count. */
+ * found. A statement that may change rows counts in any schema, because a view, a trigger or a
+ * routine there may lead to the world. An ALTER of a comment, an index or an option, OPTIMIZE and
+ * the like mean nothing, and names in comments and literals do not count. */
 #ifndef WK_BINLOG_STATEMENT_H
 #define WK_BINLOG_STATEMENT_H
 
@@ -19,8 +20,8 @@ enum statement_kind {
     STATEMENT_BEGIN,    /* opens a transaction */
     STATEMENT_END,      /* closes it: COMMIT or ROLLBACK */
     STATEMENT_TRUNCATE, /* all rows of `table` were deleted by a client's statement */
-    /* all rows of `table` were deleted, with the comment of a server whose restart emptied it. Any
-     * client can write that comment. */
+    /* all rows of `table` were deleted, as by a server whose restart emptied it. Any client can
+     * write the comment that most servers add. */
     STATEMENT_EMPTIED,
     STATEMENT_SWAP,    /* a restore of ours replaced the world: `mark` */
     STATEMENT_ARRIVAL, /* a table that is not listed may now be in the world, with rows */
@@ -67,9 +68,11 @@ struct statement_world {
         *sentinel; /* statements on the sentinel and its lease are our own and are ignored */
     const struct db_tables *tables;
 };
-/* Judges a statement. `from` is the default schema that it ran with. */
-void statement_judge(const struct statement_world *w, const char *from, const char *sql, size_t len,
-                     struct statement *out);
+/* Judges a statement. `from` is the default schema that it ran with. `by_server`: if it empties a
+ * table, it is certainly the one that a server logs after its restart; else only its comment can
+ * tell. */
+void statement_judge(const struct statement_world *w, const char *from, bool by_server,
+                     const char *sql, size_t len, struct statement *out);
 /* Writes the comment to insert into the statement. */
 void statement_mark(const struct statement_mark *m, char out[STATEMENT_MARK_MAX]);
 /* Finds what it did to whole tables of the world (DROP, RENAME, ALTER, an index, CREATE OR REPLACE)

@@ -44,6 +44,28 @@ def test_a_gap_is_closed_by_a_dump_at_once(make_followed, change):
     all_comes_back(keeper)
 
 
+ELSEWHERE = {"a view": ("STATEMENT", "UPDATE v SET v=77"), "a view, mixed": ("MIXED", "UPDATE v SET v=77"),
+             "a trigger": ("STATEMENT", "INSERT INTO t VALUES (1)"), "a function": ("STATEMENT", "SELECT f()")}
+
+
+@pytest.mark.parametrize("how", ELSEWHERE)
+def test_a_statement_in_another_schema_is_a_gap(make_followed, how):
+    """A session that logs statements changes the world through an object of another schema, without naming the world."""
+    keeper = make_followed()
+    world, (logged, change) = keeper.world, ELSEWHERE[how]
+    mark = f"{ident(world.schema)}.mark"
+    keeper.server.sql("CREATE DATABASE other", "USE other", f"CREATE VIEW v AS SELECT * FROM {mark}",
+                      "CREATE TABLE t (a INT) ENGINE=MEMORY",
+                      f"CREATE TRIGGER t AFTER INSERT ON t FOR EACH ROW UPDATE {mark} SET v=77",
+                      f"CREATE FUNCTION f() RETURNS INT MODIFIES SQL DATA BEGIN UPDATE {mark} SET v=77; RETURN 1; END")
+    dump_and_follow(keeper)
+    keeper.server.sql("USE other", f"SET SESSION binlog_format={logged}", change)
+    assert str(world.value("SELECT v FROM mark")) == "77"
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump at once")
+    following(keeper)
+    all_comes_back(keeper)
+
+
 def test_before_the_dump_that_closes_a_gap(make_followed):
     """Before the dump that closes a gap, the world is restored as of the moment before the statement that cannot be followed,
     with the reason. test_journal_tables.py tests gaps of one table."""
