@@ -38,6 +38,7 @@ struct db_rows {
 #define BRIEF_WAIT "1" /* seconds */
 #define MALFORMED_ROW 2000
 #define MALFORMED 2027
+#define ASK_SESSION "SELECT CONNECTION_ID()"
 
 #define HINT_GRANT "worldkeeper --check prints the GRANT to type"
 #define HINT_FULL "the server has no free connection for this account; raise the limit or end some"
@@ -312,20 +313,28 @@ int db_wait_as_before(struct db *db, const char *was, int rc, struct err *e)
     return rc < 0 || back ? rc : err_pass(e, &why);
 }
 
-/* Sets variables. If several statements may be sent at once, queries max_allowed_packet with the
- * same request. */
-static int set_and_ask(struct db *db, struct buf *sql, bool several, uint64_t *packet,
-                       struct err *e)
+/* Reads the session's id, and with `several` as much as a statement may have, from the answer to
+ * `sql`. */
+static int read_facts(struct db *db, bool several, const char *sql, size_t len, struct err *e)
+{
+    struct db_rows *r = db_select_len(db, several ? "uu" : "u", sql, len, e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        db->session = db_uint(r, 0);
+        db->packet = several ? db_uint(r, 1) : 0;
+    }
+    db_rows_end(r);
+    return got;
+}
+
+/* Sets variables. If several statements may be sent at once, the facts about the session come with
+ * the same request. */
+static int set_and_ask(struct db *db, struct buf *sql, bool several, struct err *e)
 {
     if (!several)
         return db_exec_len(db, sql->p, sql->len, e);
-    buf_adds(sql, ";SELECT @@max_allowed_packet");
-    struct db_rows *r = db_select_len(db, "u", sql->p, sql->len, e);
-    int got;
-    while ((got = db_next(r, e)) == 1)
-        *packet = db_uint(r, 0);
-    db_rows_end(r);
-    return got;
+    buf_adds(sql, ";" ASK_SESSION ",@@max_allowed_packet");
+    return read_facts(db, true, sql->p, sql->len, e);
 }
 
 static int set_restricted(struct db *db, struct err *e)
@@ -346,7 +355,7 @@ static int set_restricted(struct db *db, struct err *e)
     return db_unanswered(&why) ? err_pass(e, &why) : 0;
 }
 
-static int session_setup(struct db *db, bool several, bool small, uint64_t *packet, struct err *e)
+static int session_setup(struct db *db, bool several, bool small, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
     bool mariadb = db_is_mariadb(db), missing[SESSION_SETTINGS] = {false};
@@ -355,13 +364,15 @@ static int session_setup(struct db *db, bool several, bool small, uint64_t *pack
     while (rc == 0 && !session_ends(next)) {
         from = next;
         session_statement(&sql, &next, small, mariadb, missing);
-        rc = set_and_ask(db, &sql, several, packet, e);
+        rc = set_and_ask(db, &sql, several, e);
         if (rc == 0 || !session_missing(missing, e))
             continue;
         err_clear(e);
         next = from;
         rc = 0;
     }
+    if (rc == 0 && !several)
+        rc = read_facts(db, false, ASK_SESSION, sizeof ASK_SESSION - 1, e);
     return rc < 0 || mariadb ? rc : set_restricted(db, e);
 }
 
@@ -487,12 +498,10 @@ struct db *db_open(const struct db_params *p, struct err *e)
         rc = no_tls(db, e);
     if (rc == 0) {
         db->read_timeout = p->read_timeout;
-        rc = session_setup(db, p->several, false, &db->packet, e);
+        rc = session_setup(db, p->several, false, e);
         if (rc < 0 && e->num == DB_TOO_LONG) {
             err_clear(e);
-            rc = conn_attempt(db, p, tls, e) < 0
-                     ? -1
-                     : session_setup(db, p->several, true, &db->packet, e);
+            rc = conn_attempt(db, p, tls, e) < 0 ? -1 : session_setup(db, p->several, true, e);
         }
         if (rc == 0)
             return db;
@@ -625,7 +634,7 @@ const char *db_word(struct db *db, enum server_word w)
 
 unsigned long db_session(const struct db *db)
 {
-    return mysql_thread_id(db->my);
+    return db->session;
 }
 
 int64_t db_server_pid(const struct db *db)

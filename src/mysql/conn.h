@@ -86,7 +86,8 @@ const char *db_word(struct db *db, enum server_word w);
 /* Returns the PID of the process that listens on this connection's UNIX socket; 0: unknown, or
  * TCP. */
 int64_t db_server_pid(const struct db *db);
-/* Returns the server's connection id of this session. */
+/* Returns the server's own CONNECTION_ID() of this session. A proxy may have shown another one when
+ * the connection was made. */
 unsigned long db_session(const struct db *db);
 /* Returns true if db_open() failed because no connection was free. */
 bool db_no_connection(const struct err *e);

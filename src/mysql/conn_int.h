@@ -14,13 +14,14 @@ struct db_feed {
 
 struct db {
     MYSQL *my;
-    int64_t read_timeout; /* ms */
-    bool verified;        /* the server's certificate (db_verified()) */
-    bool bulk;            /* LOAD DATA LOCAL was offered to the server */
-    struct db_feed *feed; /* the rows of a bulk load; NULL: requests for local data get an error */
-    char node[256];       /* the Galera node that this session must stay on (galera.h) */
-    uint64_t packet;      /* the longest statement that the server accepts; 0: not asked */
-    unsigned unread;      /* statements sent ahead */
+    int64_t read_timeout;  /* ms */
+    bool verified;         /* the server's certificate (db_verified()) */
+    bool bulk;             /* LOAD DATA LOCAL was offered to the server */
+    struct db_feed *feed;  /* the rows of a bulk load; NULL: requests for local data get an error */
+    unsigned long session; /* the server's own CONNECTION_ID() (db_session()) */
+    char node[256];        /* the Galera node that this session must stay on (galera.h) */
+    uint64_t packet;       /* the longest statement that the server accepts; 0: not asked */
+    unsigned unread;       /* statements sent ahead */
     unsigned counts[DB_AHEAD]; /* packet counter for the answer of each, oldest first (client.h) */
 };
 

@@ -80,7 +80,7 @@ int db_server_id(struct db *db, struct server_id *out, struct err *e)
     struct db_rows *r = db_select_with(
         db, "itttis",
         "SELECT UNIX_TIMESTAMP() - CAST(VARIABLE_VALUE AS SIGNED), @@hostname, @@datadir, "
-        "@@version, VARIABLE_VALUE, UNIX_TIMESTAMP(NOW(6)) FROM $.global_status "
+        "@@version, CAST(VARIABLE_VALUE AS SIGNED), UNIX_TIMESTAMP(NOW(6)) FROM $.global_status "
         "WHERE VARIABLE_NAME='Uptime'",
         DB_ARGS(db_word(db, WORD_STATUS_SCHEMA)), e);
     int got;

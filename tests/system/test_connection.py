@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from wk.keeper import FAILED, ORACLE, USAGE, USER
+from wk.relay import Wire
 from wk.server import MYSQL, Server, server_user
 from wk.sinks import certificate
 from wk.util import CANARY, stop_listening
@@ -217,3 +218,34 @@ def test_what_is_insecure_is_told(keeper):
     keeper.start()
     assert "INSECURE: [heartbeat] insecure = yes" in keeper.log()
     assert len(keeper.status()["insecure"]) == 1
+
+
+class OtherIds(Wire):
+    """A proxy that greets its clients with connection ids of its own."""
+
+    def connected(self):
+        greeting = b""
+
+        def passing(data, back, send):
+            nonlocal greeting
+            if not back or greeting is None:
+                send(data)
+                return
+            greeting += data
+            if len(greeting) >= 4 + int.from_bytes(greeting[:3], "little") > 4:
+                at = greeting.index(b"\0", 5) + 1  # after the server's version
+                send(greeting[:at] + (100007).to_bytes(4, "little") + greeting[at + 4:])
+                greeting = None
+        return passing
+
+
+@pytest.mark.either_server
+def test_a_proxy_with_connection_ids_of_its_own(make_world, make_keeper):
+    """A restore compares the holder of its server lock with the id that the server gave the session, not the proxy."""
+    world = make_world()
+    wire = OtherIds(world.server.socket)
+    keeper = make_keeper(world, {"mysql": {**wire.settings, "tls": "off"}}).init()
+    keeper.dump()
+    before = world.snapshot()
+    keeper.ok("--restore", "--force")
+    world.assert_is(before)
