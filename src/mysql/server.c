@@ -91,8 +91,9 @@ int db_server_id(struct db *db, struct server_id *out, struct err *e)
         db_copy(r, 2, out->datadir, sizeof out->datadir);
         db_copy(r, 3, out->version, sizeof out->version);
         out->young = uptime == 0;
-        /* Start and end of the uptime are rounded to whole seconds. */
-        out->started.ms = here - (uptime - 1) * 1000;
+        /* Start and end of the uptime are rounded to whole seconds. It is negative if the server's
+         * clock was set back to before the start; then only that the server runs is known. */
+        out->started.ms = uptime < 0 ? here : here - (uptime - 1) * 1000;
         out->ahead_ms = (int64_t)(strtod(db_text(r, 5), NULL) * 1000) - here;
     }
     db_rows_end(r);

@@ -82,3 +82,20 @@ def test_a_deleted_row_is_still_one(hasty):
     hasty.wait_verdict("EMPTY")
     hasty.probes_pass("E")
     hasty.expect("the doubt", state="SUSPECT", reason=lambda r: "deleted" in r)
+
+
+def test_a_clock_that_was_set_back_to_before_the_start(make_server, make_world, make_keeper, tmp):
+    """MariaDB's uptime is then a number near 2^64. The server is the same, and its world lives."""
+    path, shim = os.path.join(tmp, "clock"), os.path.join(tmp, "shim.so")
+    shutil.copy(built("tools", "shim.so"), shim)
+    with open(path, "w") as f:
+        f.write("3600")
+    for name, mode in ((tmp, 0o755), (path, 0o644), (shim, 0o755)):
+        os.chmod(name, mode)
+    server = make_server(wrapper=["env", "LD_PRELOAD=" + shim, "WK_SHIM_CLOCK=" + path])
+    keeper = make_keeper(make_world("small", server)).init()
+    with open(path, "w") as f:
+        f.write("0")
+    keeper.dump()
+    keeper.start("UP")
+    keeper.ok("--restore", "--force")
