@@ -244,7 +244,7 @@ def test_a_proxy_with_connection_ids_of_its_own(make_world, make_keeper):
     """A restore compares the holder of its server lock with the id that the server gave the session, not the proxy."""
     world = make_world()
     wire = OtherIds(world.server.socket)
-    keeper = make_keeper(world, {"mysql": {**wire.settings, "tls": "off"}}).init()
+    keeper = make_keeper(world, {"mysql": wire.settings}).init()
     keeper.dump()
     before = world.snapshot()
     keeper.ok("--restore", "--force")
