@@ -769,7 +769,7 @@ static int main_run(struct options *o, char *const *argv, json_t **result, struc
 static const char kept[] =
     "CREDENTIALS_DIRECTORY RUNTIME_DIRECTORY NOTIFY_SOCKET JOURNAL_STREAM INVOCATION_ID WATCHDOG_ "
     "LISTEN_ TZ LANG LC_ TERM NO_COLOR COLUMNS PATH ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS "
-    "TSAN_OPTIONS GCOV_ WK_ WORLDKEEPER_FAULT";
+    "TSAN_OPTIONS GCOV_ WK_ WORLDKEEPER_BOOT WORLDKEEPER_FAULT";
 
 static bool main_is_kept(const char *variable)
 {

@@ -212,8 +212,7 @@ int action_remember(struct action_context *a, const char *nonce, uint64_t genera
     snprintf(a->state.nonce, sizeof a->state.nonce, "%s", nonce);
     a->state.generation = generation;
     a->state.server = *server;
-    a->state.known = true;
-    a->state.alive_at = clock_wall();
+    state_alive(&a->state, clock_wall());
     if (a->cfg->standby.given)
         a->state.role = ROLE_PRIMARY;
     return state_save(a->job.dirfd, &a->state, e);

@@ -354,10 +354,9 @@ static struct loss loss_known(const struct action_context *a, const struct resto
     wall_t last = res->journal.gap[0] ? res->journal.gap_at : res->journal.last;
     wall_t alive = st->known ? st->alive_at : (wall_t){0};
     /* A server that does not sync its log at each commit may lose the end of its log in a machine
-     * crash. The boot time of another machine is unknown. */
+     * crash. Whether another machine crashed is not known. */
     const char *host = a->cfg->mysql.host;
-    int64_t booted = now.ms - clock_mono().ms;
-    bool may_be = booted > (st->known ? alive : res->dump_at).ms || (host && !config_is_here(host));
+    bool may_be = !state_same_boot(st) || (host && !config_is_here(host));
     bool cut = res->journal.unsynced && may_be;
     bool restarted = st->known && server_same_place(&res->server, &st->server) &&
                      server_restarted(&res->server, &st->server);

@@ -68,3 +68,25 @@ int flock_holder(ino_t inode)
         fclose(f);
     return holder;
 }
+
+void machine_boot_parse(const char *text, char out[MACHINE_BOOT])
+{
+    size_t n = 0;
+    for (const char *s = text; *s && *s != '\n'; s++)
+        if (*s != '-' && n++ < MACHINE_BOOT - 1)
+            out[n - 1] = *s;
+    out[n < MACHINE_BOOT ? n : 0] = '\0';
+    if (!text_is_hex(out, MACHINE_BOOT - 1))
+        out[0] = '\0';
+}
+
+void machine_boot(char out[MACHINE_BOOT])
+{
+    char line[64] = "";
+    const char *passed = getenv("WORLDKEEPER_BOOT");
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    bool read = f && fgets(line, sizeof line, f);
+    if (f)
+        fclose(f);
+    machine_boot_parse(read || !passed ? line : passed, out);
+}

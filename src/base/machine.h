@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define MACHINE_BOOT 33
+
 /* Sets `out` to the disk that a directory is on, for messages: "/dev/sda1 on /var"; "" if
  * unknown. */
 void mount_name(int fd, char *out, size_t size);
@@ -17,5 +19,10 @@ int64_t memory_available(void);
 /* Returns the process that holds a flock on the file with this inode; 0 if that process is not
  * visible from here; -1 if no process holds it, or a sandbox hides which one. */
 int flock_holder(ino_t inode);
+/* Sets `out` to the kernel's id of this boot, 32 hex digits; "" if it is not known. A sandbox that
+ * hides the id from /proc passes it in the variable WORLDKEEPER_BOOT (systemd: %b). */
+void machine_boot(char out[MACHINE_BOOT]);
+/* Like machine_boot(), from the text of boot_id; dashes are optional. Pure. */
+void machine_boot_parse(const char *text, char out[MACHINE_BOOT]);
 
 #endif

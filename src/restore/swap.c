@@ -469,10 +469,9 @@ static int remember_world(struct db *db, const struct job *job, uint64_t generat
     if (db_server_id(db, &server, e) < 0)
         return -1;
     (void)state_load(job->dirfd, &st, &ignored); /* a damaged file is replaced */
-    st.known = true;
+    state_alive(&st, clock_wall());
     st.server = server;
     st.generation = generation;
-    st.alive_at = clock_wall();
     snprintf(st.nonce, sizeof st.nonce, "%s", made->nonce);
     state_restored(&st, made);
     if (state_save(job->dirfd, &st, e) < 0)

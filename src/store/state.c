@@ -25,6 +25,7 @@ static const struct js_field fields[] = {
     STATE(NUMBER, "generation", generation, NULL, 0, DB_GENERATION_MAX),
     STATE(NUMBER, "round", round, NULL, 0, ROUND_MAX),
     STATE(NUMBER, "alive_at", alive_at, NULL, 0, CLOCK_WALL_MAX),
+    STATE(TEXT, "boot", boot, NULL),
     STATE(FLAG, "paused", paused, NULL),
     STATE(NUMBER, "pause_until", pause_until, NULL, 0, CLOCK_WALL_MAX),
     STATE(NUMBER, "endless_since", endless_since, NULL, 0, CLOCK_WALL_MAX),
@@ -90,6 +91,20 @@ int state_keep_holder(struct state *s, int dirfd, struct err *e)
     return made < 0 || (made > 0 && state_save(dirfd, s, e) < 0) ? -1 : 0;
 }
 
+void state_alive(struct state *s, wall_t at)
+{
+    s->known = true;
+    s->alive_at = at;
+    machine_boot(s->boot);
+}
+
+bool state_same_boot(const struct state *s)
+{
+    char boot[MACHINE_BOOT];
+    machine_boot(boot);
+    return boot[0] && strcmp(s->boot, boot) == 0;
+}
+
 void state_restored(struct state *s, const struct state_made *made)
 {
     if (strcmp(s->made.nonce, made->nonce) == 0) /* its outcome is already recorded */
@@ -116,6 +131,7 @@ void state_keep_later(struct state *s, const struct state *saved, const struct s
     s->generation = saved->generation;
     s->server = saved->server;
     s->alive_at = saved->alive_at;
+    memcpy(s->boot, saved->boot, sizeof s->boot);
     s->made = saved->made;
     memcpy(s->last_restore, saved->last_restore, sizeof s->last_restore);
 }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/machine.h"
 #include "config/config.h"
 #include "mysql/schema.h"
 #include "mysql/sentinel.h"
@@ -41,6 +42,7 @@ struct state {
     uint64_t round; /* the last round begun (round.h); 0: none by a version that records it here */
     struct server_id server; /* at the last ALIVE */
     wall_t alive_at;
+    char boot[MACHINE_BOOT]; /* the boot of this machine at alive_at; "": not known */
     /* the first proof since then that it was gone; ms 0: none. Not saved: a supervisor that was not
      * running cannot know what happened in between */
     wall_t gone_at;
@@ -61,6 +63,11 @@ struct state {
     char gaps[4096];       /* JSON text of the journal's last gaps: [{at, file, pos, why}] */
 };
 
+/* Records that the world was alive at this time, during the present boot of this machine. */
+void state_alive(struct state *s, wall_t at);
+/* Returns true if it is proven that this machine was not booted since the world was last alive. The
+ * wall clock proves nothing: it may be behind after a boot. */
+bool state_same_boot(const struct state *s);
 /* Records what made the world. Replaces the last restore's figures, because nothing more is known
  * of this one yet. Does nothing if it is already recorded. */
 void state_restored(struct state *s, const struct state_made *made);

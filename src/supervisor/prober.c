@@ -71,8 +71,7 @@ static void seen_alive(struct world *w, const struct observation *o)
         }
         s->next[0] = '\0';
     }
-    s->known = true;
-    s->alive_at = prober.at;
+    state_alive(s, prober.at);
     s->gone_at = (wall_t){0};
     s->server = o->server;
     if (s->server.connection < highest) /* the connection of a restore is newer than the probe's */

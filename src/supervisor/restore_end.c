@@ -47,6 +47,7 @@ void restore_adopt_state(struct world *w, enum action job, mono_t began, const s
     s->generation = saved->generation;
     s->server = saved->server;
     s->alive_at = saved->alive_at;
+    memcpy(s->boot, saved->boot, sizeof s->boot);
     s->gone_at = (wall_t){0};
     s->made = saved->made;
     adopt_last_restore(w, saved->last_restore);

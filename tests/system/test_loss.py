@@ -1,12 +1,14 @@
 """The loss that a restore reports: none if that is proven, otherwise the upper bound."""
 import json
 import os
+import re
 import signal
 import time
 
 import pytest
 from wk.crash import go_on, stopped, wait_stopped
 from wk.follow import LOG
+from wk.keeper import ROOT
 from wk.server import mysqldump
 
 pytestmark = pytest.mark.either_server
@@ -110,9 +112,11 @@ def test_a_whole_journal_loses_nothing(make_server, make_world, make_keeper):
     assert result["lost"] == "nothing lost", result
 
 
+@pytest.mark.parametrize("boot", ["0" * 32, ""])
 @pytest.mark.parametrize("synced", [0, 1])
-def test_a_log_that_the_machine_took_with_it(make_server, make_world, make_keeper, synced):
-    """If the machine was booted, a log that was not synced may lack its end, so that the loss is unknown."""
+def test_a_log_that_the_machine_took_with_it(make_server, make_world, make_keeper, synced, boot):
+    """If the machine was booted since the world was last seen, or this is not known (a state of an earlier version), a log that
+    was not synced may lack its end, so that the loss is unknown. The clock decides nothing: it may be wrong after a boot."""
     server = make_server(*LOG, f"--sync-binlog={synced}")
     keeper = make_keeper(make_world(on=server)).init()
     keeper.dump()
@@ -121,7 +125,7 @@ def test_a_log_that_the_machine_took_with_it(make_server, make_world, make_keepe
     path = os.path.join(keeper.dumps_dir, "state.json")
     with open(path) as f:
         state = json.load(f)
-    state["alive_at"] = 1000  # earlier than any boot
+    state["boot"] = boot
     with open(path, "w") as f:
         json.dump(state, f)
     result = keeper.ok("--restore", "--json")
@@ -129,6 +133,29 @@ def test_a_log_that_the_machine_took_with_it(make_server, make_world, make_keepe
         assert result["lost_seconds"] == 0, result
     else:
         unknown(result, 0, last_word(keeper) + 2)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts another /proc")
+@pytest.mark.parametrize("told", [True, False])
+def test_the_boot_in_the_sandbox_of_the_unit(make_server, make_world, make_keeper, told):
+    """The unit hides the kernel's id of the boot (ProcSubset=pid) and passes it in a variable. A process in there then records
+    the same as one outside; without the variable the boot is not known."""
+    with open(os.path.join(ROOT, "systemd/worldkeeper@.service")) as f:
+        variable = re.search(r"^Environment=(\w+)=%b$", f.read(), re.M).group(1)
+    with open("/proc/sys/kernel/random/boot_id") as f:
+        boot = f.read().strip().replace("-", "")  # the form of systemd's %b
+    server = make_server(*LOG, "--sync-binlog=0")
+    keeper = make_keeper(make_world(on=server))
+    keeper.prefix = ["unshare", "-m", "sh", "-c", 'mount -t proc -o subset=pid proc /proc && exec "$@"', "sh"]
+    keeper.env = {variable: boot} if told else {}
+    keeper.init()
+    keeper.prefix = []
+    with open(os.path.join(keeper.dumps_dir, "state.json")) as f:
+        assert json.load(f)["boot"] == (boot if told else "")
+    keeper.dump()
+    keeper.world.mark(9)
+    server.crash()
+    assert keeper.ok("--restore", "--json")["lost_seconds"] == (0 if told else None)
 
 
 @pytest.mark.parametrize("synced", [0, 1])

@@ -31,10 +31,32 @@ static void test_find(void **state)
     assert_string_equal(out, "/dev/sdb");
 }
 
+static void test_boot_id(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *id;
+    } cases[] = {
+        {"24b01163-064a-4ee0-9277-f365dcdd86bd\n", "24b01163064a4ee09277f365dcdd86bd"},
+        {"24b01163064a4ee09277f365dcdd86bd", "24b01163064a4ee09277f365dcdd86bd"},
+        {"24b01163-064a-4ee0-9277-f365dcdd86b", ""},
+        {"24b01163-064a-4ee0-9277-f365dcdd86bd0", ""},
+        {"24b01163-064a-4ee0-9277-f365dcdd86bg", ""},
+        {"\n24b01163-064a-4ee0-9277-f365dcdd86bd", ""},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char out[MACHINE_BOOT];
+        machine_boot_parse(cases[i].text, out);
+        assert_string_equal(out, cases[i].id);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_find),
+        cmocka_unit_test(test_boot_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,6 +41,7 @@ static const struct state full = {
                .datadir = "/var/lib/mysql/",
                .version = "10.11.6-MariaDB"},
     .alive_at = {1700000000123},
+    .boot = "24b01163064a4ee09277f365dcdd86bd",
     .paused = true,
     .pause_until = {1700000360000},
     .endless_since = {1700000000456},
@@ -65,6 +66,7 @@ static void same_state(const struct state *a, const struct state *b)
     assert_string_equal(a->server.datadir, b->server.datadir);
     assert_string_equal(a->server.version, b->server.version);
     assert_int_equal(a->alive_at.ms, b->alive_at.ms);
+    assert_string_equal(a->boot, b->boot);
     assert_int_equal(a->paused, b->paused);
     assert_int_equal(a->pause_until.ms, b->pause_until.ms);
     assert_int_equal(a->endless_since.ms, b->endless_since.ms);
@@ -97,6 +99,7 @@ static void test_a_job_saved_its_world(void **state)
     saved.server.start++;
     snprintf(saved.made.dump, sizeof saved.made.dump, "%s", "w-000012");
     snprintf(saved.last_restore, sizeof saved.last_restore, "%s", "{}");
+    memset(saved.boot, 'b', sizeof saved.boot - 1);
     sent.alive_at.ms += 1000;
     sent.paused = false;
     struct state both = sent;
