@@ -12,7 +12,6 @@
 #include "offsite/manifests.h"
 #include "restore/restore.h"
 #include "store/lives.h"
-#include "store/round.h"
 
 static int open_store(struct action_context *a, const struct request *r, struct fetch *f,
                       struct err *e)
@@ -184,10 +183,7 @@ int action_from_begin(struct action_context *a, const struct request *r, wall_t 
         fetch_segments(f, &from->dump.m, e) < 0 ||
         (r->action == ACTION_RESTORE && !r->into && fetch_above(f, &a->state.generation, e) < 0))
         return -1;
-    /* Later dumps here belong to the newest round, even if a dump of another round was restored by
-     * name. */
-    if (request_swaps(r) && f->round > here.round && round_begin(a->job.dirfd, f->round, "", e) < 0)
-        return -1;
+    from->round = f->round > here.round ? f->round : 0;
     if (f->passed.cls != ERR_NONE)
         action_note(a, f->passed.text);
     /* If the chosen dump is the newest one here, it is restored with its journal. */

@@ -16,6 +16,7 @@ action_fn action_from_verify;
 /* The requested dump while it is fetched, with its journal. */
 struct action_from {
     char name[DUMP_NAME_MAX];         /* "": the newest one here */
+    uint64_t round;                   /* the store's, if it is later than the one here; else 0 */
     struct restore_arriving arriving; /* m NULL: all of it is here */
     struct fetch fetch;
     struct catalog_entry dump;

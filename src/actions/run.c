@@ -399,6 +399,9 @@ static int restore_fetched(struct action_context *a, const struct request *r, bo
     *beside = from.arriving.m != NULL;
     opt.dump = from.name[0] ? from.name : NULL;
     opt.arriving = *beside ? &from.arriving : NULL;
+    /* Later dumps here belong to the newest round, even if a dump of another round was restored by
+     * name. */
+    opt.round = from.round;
     return restore_run(&a->job, &opt, res, e);
 }
 

@@ -28,6 +28,7 @@
 #include "restore/turn.h"
 #include "restore/warm_int.h"
 #include "sql/literal.h"
+#include "store/round.h"
 
 /* Milliseconds. The sessions of a killed restore end with their current statement. */
 #define LEASE_PATIENCE 2000
@@ -224,6 +225,12 @@ static int need_reach(const struct restore *r, struct err *e)
                        "for other ways see A PLANNED CHANGE in worldkeeper-standby(7)");
 }
 
+/* Begins the round of the store. Its nonce is unknown here; the restore makes its own. */
+static int swap_round(const struct restore *r, struct err *e)
+{
+    return r->opt->round ? round_begin(r->job->dirfd, r->opt->round, "", e) : 0;
+}
+
 /* Turns loaded shadow tables into the world. Conflict rows are saved before the last check of the
  * tables to be replaced, because saving takes time, and the RENAME must follow that check at
  * once. */
@@ -250,8 +257,8 @@ static int swap_world(struct restore *r, struct err *e)
     if (permit_empty(r, e) < 0 || swap_save_conflicts(r, e) < 0)
         return -1;
     fault_point("restore.conflict_saved");
-    if (blocked_wait_backup(r, e) < 0 || permit_swap(r, e) < 0 || swap_claim(r, e) < 0 ||
-        swap_in(r, e) < 0)
+    if (blocked_wait_backup(r, e) < 0 || permit_swap(r, e) < 0 || swap_round(r, e) < 0 ||
+        swap_claim(r, e) < 0 || swap_in(r, e) < 0)
         return -1;
     code_restore(r);
     if (swap_tidy(r, &late) < 0)

@@ -37,6 +37,9 @@ struct restore_options {
     bool newest; /* `dump` is the newest where it came from, and its journal is wanted */
     /* from another machine: a world that is empty since --init does not count as living */
     bool fetched;
+    /* This round begins right before the swap: a restore that is refused begins none, and a world
+     * of the store is never here without its round. 0: the round here stays. */
+    uint64_t round;
     /* A promotion: the journal must reach this position, or nothing is replaced. NULL: as far as it
      * goes. */
     const struct db_binlog_pos *reach;

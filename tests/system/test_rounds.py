@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 from wk.follow import dump_and_follow
-from wk.keeper import DONE, NOTHING, USER
+from wk.keeper import DONE, NOTHING, REFUSED, USER
 from wk.offsite import lose_machine, stored
 from wk.server import mysqldump
 
@@ -315,3 +315,28 @@ def test_the_store_of_a_round_without_a_dump(make_followed, store):
     assert done.rc == NOTHING and done.err.endswith(f"--drill={last} --from offsite\n"), done
     keeper.ok("--restore=" + old, "--from", "offsite")
     assert keeper.dump()["round"] == 2
+
+
+@pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test")
+def test_a_refused_restore_begins_no_round(doomed, victim, store):
+    """The store knows a later round, of another machine. A restore from there that is refused, because the world is up, leaves
+    this machine's round, so that its own world is restored automatically after the next loss."""
+    keeper = doomed
+    keeper.configure({"offsite": {**store.settings["offsite"], "identity_file": store.key}})
+    keeper.dump()
+    own = keeper.dumps_dir + ".own"
+    shutil.copytree(keeper.dumps_dir, own)
+    keeper.ok("--new-round")
+    keeper.start()
+    stored(keeper)
+    keeper.stop()
+    shutil.rmtree(keeper.dumps_dir)
+    os.rename(own, keeper.dumps_dir)
+    keeper.ok("--restore", "--force")  # the world of this machine
+    done = keeper.run("--restore", "--from", "offsite")
+    assert done.rc == REFUSED, done
+    keeper.configure({"offsite": {"url": None, "recipient": None, "identity_file": None}})
+    assert not any(earlier(keeper).values())
+    victim.crash()
+    keeper.start()
+    assert keeper.world.sql("SELECT 1 FROM player LIMIT 1")
