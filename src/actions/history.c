@@ -114,6 +114,19 @@ json_t *history_fields(const struct request *r, const json_t *result, const stru
     return o;
 }
 
+bool history_counts(const struct config *cfg, const struct request *r)
+{
+    if (r->action == ACTION_DRILL && !r->automatic)
+        return (r->from != NULL) == cfg->drill.offsite &&
+               (!r->dump || strcmp(r->dump, "latest") == 0);
+    return r->action != ACTION_VERIFY || (!r->dump && !r->from);
+}
+
+void history_discount(json_t *o)
+{
+    json_object_set_new(o, "counts", json_false());
+}
+
 void history_conflict(const struct config *cfg, const json_t *result, json_t *o)
 {
     SCOPED(buf_free) struct buf b = {0}, whole = {0};
@@ -140,6 +153,8 @@ void history_by_hand(struct action_context *a, const struct request *r, const js
     json_auto_t *o = history_fields(r, result, e);
     history_conflict(a->cfg, result, o);
     json_object_set_new(o, "by_hand", json_true());
+    if (!history_counts(a->cfg, r))
+        history_discount(o);
     o = history_record(kind, o);
     if (history_append(a->job.dirfd, o, &late) < 0)
         action_note(a, late.text);

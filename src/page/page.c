@@ -251,11 +251,11 @@ static json_t *restore_text(const json_t *restore)
     return json_sprintf("%s, lost: %s", json_string_value(at), json_string_value(lost));
 }
 
-static json_t *facts_of(const json_t *status, const json_t *history)
+static json_t *facts_of(const json_t *status)
 {
     json_t *list = json_array(), *dump = json_object_get(status, "last_dump"),
            *restore = json_object_get(status, "last_restore"),
-           *drill = json_object_get(history, "last_drill");
+           *drill = json_object_get(status, "last_drill");
     char rows[TEXT_SHORT], size[TEXT_SHORT];
     if (json_is_object(dump)) {
         json_t *at = page_moment(dump, "at");
@@ -382,7 +382,7 @@ json_t *page_status_values(const struct config *c, const json_t *status, const j
     json_object_set_new(o, "conflicts_class",
                         json_string(json_array_size(conflicts) ? "note" : "note gone"));
     json_object_set_new(o, "conflicts", conflicts);
-    json_object_set_new(o, "facts", facts_of(status, history));
+    json_object_set_new(o, "facts", facts_of(status));
     json_t *incidents = page_newest_first(history, incident_of);
     json_object_set_new(o, "incidents_note",
                         json_string(json_array_size(incidents) ? "" : "None is known."));

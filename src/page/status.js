@@ -116,7 +116,7 @@
     return div;
   }
   function facts(s) {
-    var d = s.last_dump, r = s.last_restore, j = s.journal || {}, drill = history && history.last_drill, list = [];
+    var d = s.last_dump, r = s.last_restore, j = s.journal || {}, drill = s.last_drill, list = [];
     list.push(fact("Last dump", d ? number(d.rows) + " rows, " + bytes(d.file_size) + ", " + time(d.at) + ", in " + span(d.seconds) : "none yet"));
     list.push(fact("Next dump", s.next_dump ? time(s.next_dump.at) : "when the world is up"));
     list.push(fact("Journal", (j.state || "off") + (typeof j.behind_seconds === "number" ? ", " + span(j.behind_seconds) + " behind" : "") + (j.gap ? ", with a gap" : "")));

@@ -378,7 +378,8 @@ void timeline_add(struct timeline *t, const json_t *record)
     unsigned before = t->state;
     if (at.ms == 0 || kind == HISTORY_KINDS)
         return;
-    if (kind == HISTORY_DRILL || kind == HISTORY_VERIFY || kind == HISTORY_RESTORE) {
+    bool counts = !json_is_false(json_object_get(record, "counts"));
+    if (counts && (kind == HISTORY_DRILL || kind == HISTORY_VERIFY || kind == HISTORY_RESTORE)) {
         json_decref(t->last[kind]);
         t->last[kind] = json_deep_copy(record);
     }

@@ -29,7 +29,8 @@ void timeline_now(struct timeline *t, wall_t now);
 void timeline_until(struct timeline *t, wall_t alive);
 /* Returns true if `now` is so far before the last record that the counts are no longer valid. */
 bool timeline_is_behind(const struct timeline *t, wall_t now);
-/* Adds "incidents", oldest first, and the last restore, drill and verify. */
+/* Adds "incidents", oldest first, and the last restore, and the last drill and verify that count: a
+ * record with "counts": false does not. */
 void timeline_events(const struct timeline *t, json_t *o);
 /* Adds "five_minutes", "hours", "days", oldest first, and timeline_events(). As compact text `o`
  * then has at most TIMELINE_JSON_MAX bytes; the oldest incidents and buckets are omitted if

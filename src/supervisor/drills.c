@@ -42,6 +42,7 @@ struct work {
     mono_t look, not_before;
     char held[160]; /* why it is due but does not begin; "": it is not due, or it begins */
     unsigned passing;
+    bool counts; /* the run that has just ended counts as the last one */
 };
 
 static struct drills {
@@ -173,6 +174,25 @@ void drills_begun(struct world *w)
 
 /* ---- the result of a run ---- */
 
+/* Sets k->counts of a run that has ended. */
+static void drills_decide(struct work *k, const struct err *e)
+{
+    /* These errors say nothing about dump and journal: the run was stopped, the server is
+     * unreachable or refuses, locks are held, or no connection is free. */
+    bool passing = e && (e->cls == ERR_ABORTED || e->cls == ERR_UNREACHABLE || e->cls == ERR_BUSY ||
+                         e->cls == ERR_REFUSED || e->cls == ERR_STALLED || db_no_connection(e));
+    k->counts = !passing || (e->cls != ERR_ABORTED && k->runs && ++k->passing >= PASSING_MAX);
+}
+
+bool drills_count(const struct world *w, const struct request *r, const struct err *e)
+{
+    struct work *k = &drills.work[DRILL];
+    k->counts = false;
+    if (history_counts(w->cfg, r))
+        drills_decide(k, e);
+    return k->counts;
+}
+
 static void supervisor_drills_ended(struct world *w, int kind, json_t *fields /* taken */,
                                     const struct err *e)
 {
@@ -180,11 +200,7 @@ static void supervisor_drills_ended(struct world *w, int kind, json_t *fields /*
     bool by_clock = k->runs;
     k->runs = false;
     w->status_dirty = true;
-    /* These errors say nothing about dump and journal: the run was stopped, the server is
-     * unreachable or refuses, locks are held, or no connection is free. */
-    bool passing = e && (e->cls == ERR_ABORTED || e->cls == ERR_UNREACHABLE || e->cls == ERR_BUSY ||
-                         e->cls == ERR_REFUSED || e->cls == ERR_STALLED || db_no_connection(e));
-    if (passing && (e->cls == ERR_ABORTED || !by_clock || ++k->passing < PASSING_MAX)) {
+    if (!k->counts) {
         json_decref(fields);
         if (by_clock) {
             *drills_state_of(w, kind) = k->before;
@@ -232,16 +248,11 @@ static void supervisor_drills_ended(struct world *w, int kind, json_t *fields /*
 void drills_ended(struct world *w, const struct request *r, const json_t *result,
                   const struct err *e)
 {
-    /* A manual drill counts only if it proves the same as a scheduled one. */
-    bool as_wanted = (r->from != NULL) == w->cfg->drill.offsite,
-         newest = as_wanted && (!r->dump || strcmp(r->dump, "latest") == 0);
-    json_t *fields = history_fields(r, result, e);
-    if (newest && !r->automatic && !e) /* it counts like a scheduled drill */
+    if (!history_counts(w->cfg, r))
+        return;
+    if (!r->automatic && !e) /* it counts like a scheduled drill */
         began_now(w, DRILL);
-    if (newest)
-        supervisor_drills_ended(w, DRILL, fields, e);
-    else
-        json_decref(fields);
+    supervisor_drills_ended(w, DRILL, history_fields(r, result, e), e);
 }
 
 /* ---- the worker of the verify ---- */
@@ -267,7 +278,11 @@ static int drills_child_main(int fd, void *arg)
 
 static void verify_ended(struct world *w, json_t *fields /* taken */, const struct err *e)
 {
-    history_add(w, HISTORY_VERIFY, json_deep_copy(fields));
+    json_t *record = json_deep_copy(fields);
+    drills_decide(&drills.work[VERIFY], e);
+    if (!drills.work[VERIFY].counts)
+        history_discount(record);
+    history_add(w, HISTORY_VERIFY, record);
     w->poll_disk = true; /* the verify may have found a damaged dump */
     if (e)
         world_log_err(w, LOG_ERROR_, "verify", e);

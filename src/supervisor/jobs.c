@@ -251,6 +251,8 @@ static void jobs_record(struct world *w, const struct request *r, const json_t *
     if (kind == HISTORY_KINDS)
         return;
     json_t *o = history_fields(r, result, e);
+    if (kind == HISTORY_DRILL && !drills_count(w, r, e))
+        history_discount(o);
     if (kind == HISTORY_RESTORE) {
         json_object_set_new(o, "outage_seconds", restore_outage_json(w));
         history_conflict(w->cfg, result, o);

@@ -1,4 +1,5 @@
 """Drills and verifies: what a drill proves about the dump, the journal and the live world, and that both run on a schedule."""
+import json
 import os
 import re
 import signal
@@ -6,12 +7,24 @@ import subprocess
 
 import pytest
 from wk.crash import go_on, wait_stopped
-from wk.keeper import USER
+from wk.keeper import NOT_WELL, USER
 from wk.util import DIE_WITH_US, PATIENCE, end_process, wait_for
 
 pytestmark = pytest.mark.either_server
 
 LOG = ["--log-bin=log", "--binlog-format=ROW"]
+
+
+def last_ones(keeper, kind):
+    """Returns what status.json, history.json and the page say of the last drill or verify, once the history of the newest record
+    is published: None, or whether it passed."""
+    with open(os.path.join(keeper.dumps_dir, "history.jsonl"), encoding="utf-8") as f:
+        newest = [r["at"] for r in map(json.loads, f) if r["kind"] == kind][-1]
+    keeper.wait(lambda: json.loads(keeper.published("history.json"))["updated"] > newest, "the history with it")
+    status, history = (json.loads(keeper.published(name))["last_" + kind] for name in ("status.json", "history.json"))
+    page = re.search(rf"Last {kind}</dt><dd>([^<]*)", keeper.published("status.html"))
+    return [said and said["ok"] for said in (status, history)] + (
+        [{"none": None, "pass": True, "FAIL": False}[page.group(1)[:4]]] if page else [])
 
 
 @pytest.fixture
@@ -269,3 +282,23 @@ def test_no_drill_while_the_machine_is_busy(logged):
     finally:
         for process in busy:
             end_process(process)
+
+
+def test_what_does_not_count_hides_nothing(logged):
+    """A drill or a verify of a dump given by name is not the last one, wherever that is shown: in the status, in the history
+    and on the page. It does not hide the failure of the one before."""
+    keeper = logged
+    keeper.configure({"status": {"page": "yes"}})
+    old, new = keeper.dump(), keeper.dump()
+    keeper.start()
+    keeper.ok("--drill=" + old["name"])
+    assert last_ones(keeper, "drill") == [None] * 3
+    keeper.ok("--drill")
+    keeper.wait(lambda: last_ones(keeper, "drill") == [True] * 3, "the drill that counts")
+    with open(new["path"], "r+b") as f:
+        f.seek(200)
+        f.write(b"\0" * 50)
+    assert keeper.run("--verify").rc == NOT_WELL
+    keeper.wait(lambda: last_ones(keeper, "verify")[1] is False, "the failure")
+    keeper.ok("--verify=" + old["name"])
+    assert last_ones(keeper, "verify")[1] is False
