@@ -17,9 +17,12 @@
 
 #define ALERT_QUEUE_MAX 500
 
-/* Key of an alert whose mail some recipients have received: the addresses that still lack it.
- * Without this key, all recipients lack the mail. */
-#define ALERT_RECIPIENTS "recipients"
+/* Key of an alert whose mail some recipients have received: these addresses, and those that refused
+ * it permanently. All others lack it, including one that has since been added to the config. */
+#define ALERT_RECEIVED "received"
+/* The addresses that still lack it, in files of earlier versions. Ignored, because it does not tell
+ * a new address from one that has the alert: all recipients get it again. */
+#define ALERT_LACKING "recipients"
 
 /* The numbers from ALERT_WEBHOOK on are the config's webhooks, by slot. The heartbeat is a channel
  * that carries no alerts. */
@@ -35,6 +38,8 @@ bool alert_channel_on(const struct config *c, enum alert_channel ch);
 /* Returns true for an end that the mail before it announced. Only webhooks get it, to close what
  * they opened. */
 bool alert_is_expected(const json_t *alert);
+/* Returns whether this address (a JSON string) still lacks the alert's mail. */
+bool alert_lacks(const json_t *alert, const json_t *address);
 int64_t alert_channel_timeout(const struct config *c, enum alert_channel ch); /* ms of a request */
 /* Returns whether any channel is on and the event (an EVENT_ bit) is listed in [alert] events. */
 bool alert_wanted(const struct config *c, unsigned event);
@@ -69,7 +74,8 @@ json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
  * told of the accepted ones. `m`, `p` and `r`: for REQUEST_SEND; the heartbeat has no message.
  * Returns 0, or -1. With r->accepted, the server refused some of the mail's recipients and accepted
  * the others; the error names the refused ones. Those in r->left must be retried (outbox_partly());
- * the others are refused permanently. Without r->accepted, all of the message that `p` was not told
+ * the others are refused permanently. With r->unneeded, no recipient lacked any of the alerts, and
+ * no request was made. Without r->accepted, all of the message that `p` was not told
  * of was not delivered and must be retried. */
 int alert_request(const struct config *c, enum alert_channel ch, enum request_depth depth,
                   const struct message *m, const struct request_progress *p,

@@ -394,14 +394,8 @@ static int mail_send_one(const struct config *c, enum request_depth depth, const
 /* Returns whether this recipient still lacks the alert. */
 static bool mail_lacks(const struct mail *l, size_t i, const json_t *alert)
 {
-    const json_t *left = json_object_get(alert, ALERT_RECIPIENTS), *one;
-    size_t k;
-    json_array_foreach(left, k, one)
-    {
-        if (json_is_string(one) && strcmp(json_string_value(one), l->to[i].addr.p) == 0)
-            return true;
-    }
-    return !json_is_array(left);
+    json_auto_t *address = json_string(l->to[i].addr.p);
+    return alert_lacks(alert, address);
 }
 
 /* Returns the alerts that this recipient lacks, or NULL if it has all of them. Sets *begun to true
@@ -416,7 +410,7 @@ static json_t *mail_lacked(const struct mail *l, size_t i, const json_t *alerts,
         if (!mail_lacks(l, i, a))
             continue;
         json_array_append(list, a);
-        *begun &= json_is_array(json_object_get(a, ALERT_RECIPIENTS));
+        *begun &= json_is_array(json_object_get(a, ALERT_RECEIVED));
     }
     if (json_array_size(list) == 0) {
         json_decref(list);
@@ -442,6 +436,7 @@ static int send_group(const struct config *c, const struct message *m, struct ma
     }
     struct message part = {alerts, m->dropped, m->damaged};
     struct request_result sent = {0};
+    r->unneeded = false;
     int rc = mail_send_one(c, REQUEST_SEND, &part, l, &sent, e);
     for (size_t i = 0; i < l->to_count; i++) {
         if (!l->now[i])
@@ -462,18 +457,16 @@ static int send_group(const struct config *c, const struct message *m, struct ma
     return rc;
 }
 
-/* Returns the addresses that wait for their mail or are to be tried again, or NULL if there are
- * none. */
-static json_t *mail_left(const struct mail *l)
+/* Returns the addresses that have their mail or refused it permanently, and those that wait for it
+ * or are to be tried again. */
+static json_t *mail_recipients(const struct mail *l)
 {
-    json_t *left = NULL;
+    json_t *received = json_array(), *left = json_array();
     for (size_t i = 0; i < l->to_count; i++) {
-        if (l->state[i] != RCPT_LATER && l->state[i] != RCPT_WAITS)
-            continue;
-        left = left ? left : json_array();
-        json_array_append_new(left, json_string(l->to[i].addr.p));
+        bool lacks = l->state[i] == RCPT_LATER || l->state[i] == RCPT_WAITS;
+        json_array_append_new(lacks ? left : received, json_string(l->to[i].addr.p));
     }
-    return left;
+    return json_pack("{s:o, s:o}", "received", received, "left", left);
 }
 
 /* Sends one mail to each group of recipients. What the earlier groups have is reported before the
@@ -482,20 +475,23 @@ static int mail_send_all(const struct config *c, const struct message *m, struct
                          const struct request_progress *p, struct request_result *r, struct err *e)
 {
     struct err first = {0};
+    r->unneeded = true;
     for (size_t i = 0; i < l->to_count; i++) {
         struct err why = {0};
         if (l->state[i] != RCPT_WAITS)
             continue;
         if (p && r->accepted) {
-            json_auto_t *left = mail_left(l);
-            p->recipients(p->arg, left);
+            json_auto_t *recipients = mail_recipients(l);
+            p->recipients(p->arg, recipients);
         }
         if (send_group(c, m, l, i, r, &why) < 0 && first.cls == ERR_NONE)
             first = why;
     }
     if (first.cls == ERR_NONE)
         return 0;
-    r->left = mail_left(l);
+    json_auto_t *recipients = mail_recipients(l);
+    if (json_array_size(json_object_get(recipients, "left")))
+        r->left = json_incref(recipients);
     return err_pass(e, &first);
 }
 

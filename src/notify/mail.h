@@ -8,7 +8,7 @@
 
 /* Like alert_request(): r->accepted if the server accepted the mail for at least one recipient, or
  * if all remaining ones were refused permanently. Each recipient gets the alerts that it lacks
- * (ALERT_RECIPIENTS): one mail for all recipients that lack the same ones. */
+ * (ALERT_RECEIVED): one mail for all recipients that lack the same ones. */
 int mail_request(const struct config *c, enum request_depth depth, const struct message *m,
                  const struct request_progress *p, struct request_result *r, struct err *e);
 /* Composes the whole mail to the config's recipients: header fields and body, with CRLF. */

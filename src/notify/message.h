@@ -61,9 +61,10 @@ struct request_result {
         /* ms that the server requested as a wait, at most REQUEST_RETRY_AFTER_MAX, or 0 */
         retry_after;
     json_t *
-        /* with `accepted`: addresses that refused the mail temporarily (4xx), to be retried; or
-         * NULL */
+        /* with `accepted`: who has the mail ("received") and who is to be retried ("left"), because
+         * some refused it temporarily (4xx); or NULL */
         left;
+    bool unneeded;    /* no recipient of the mail lacked it: no request was made */
     struct buf reply; /* the server's answer, one clean line without secrets; may be empty */
 };
 void request_result_free(struct request_result *r);
@@ -72,7 +73,8 @@ void request_result_free(struct request_result *r);
  * next part is sent. If the rest fails, only the rest is sent again. */
 struct request_progress {
     void (*alert)(void *arg, unsigned place); /* a webhook: the alert at this place, from 1 */
-    void (*recipients)(void *arg, const json_t *left); /* a mail: all recipients except these */
+    /* a mail: who has it ("received") and who does not yet ("left"), arrays of addresses */
+    void (*recipients)(void *arg, const json_t *recipients);
     void *arg;
 };
 

@@ -228,23 +228,31 @@ void outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now)
     remove_delivered(o);
 }
 
-/* Returns the recipients in `left` that also lacked the alert before. */
-static json_t *still_lacking(const json_t *alert, const json_t *left)
+static bool outbox_lacking(const json_t *alert, const json_t *left)
 {
-    const json_t *before = json_object_get(alert, ALERT_RECIPIENTS), *old;
-    json_t *out = json_array(), *one;
-    size_t i, k;
+    const json_t *one;
+    size_t i;
     json_array_foreach(left, i, one)
     {
-        bool lacked = !json_is_array(before);
-        json_array_foreach(before, k, old)
-        {
-            lacked |= json_equal(old, one);
-        }
-        if (lacked)
-            json_array_append(out, one);
+        if (alert_lacks(alert, one))
+            return true;
     }
-    return out;
+    return false;
+}
+
+static void outbox_received(json_t *alert, const json_t *received)
+{
+    json_t *list = json_object_get(alert, ALERT_RECEIVED), *one;
+    size_t i;
+    if (!json_is_array(list)) {
+        list = json_array();
+        json_object_set_new(alert, ALERT_RECEIVED, list);
+    }
+    json_array_foreach(received, i, one)
+    {
+        if (alert_lacks(alert, one))
+            json_array_append(list, one);
+    }
 }
 
 static void pause_after_failure(struct outbox_channel *c, int64_t retry_after, mono_t now)
@@ -268,16 +276,16 @@ void outbox_accepted(struct outbox *o, enum alert_channel ch, unsigned place)
 }
 
 /* The pause after earlier failures goes on, because some recipients may never be accepted. */
-void outbox_partly(struct outbox *o, enum alert_channel ch, const json_t *left)
+void outbox_partly(struct outbox *o, enum alert_channel ch, const json_t *received,
+                   const json_t *left)
 {
     struct outbox_channel *c = &o->channel[ch];
     for (size_t i = 0; i < o->count; i++) {
         struct outbox_alert *a = &o->list[i];
         if (!a->sending[ch])
             continue;
-        json_t *lack = still_lacking(a->json, left);
-        json_object_set_new(a->json, ALERT_RECIPIENTS, lack);
-        a->changed = json_array_size(lack) > 0;
+        a->changed = outbox_lacking(a->json, left);
+        outbox_received(a->json, received);
         if (!a->changed)
             set_delivered(o, a, ch);
     }

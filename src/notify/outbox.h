@@ -37,7 +37,7 @@ struct outbox_alert {
     bool done[ALERT_CHANNELS];        /* delivered, or not meant for this channel */
     unsigned sending[ALERT_CHANNELS]; /* place in the message in flight, from 1; 0: not in it */
     bool begun[ALERT_CHANNELS];       /* at least one delivery was begun */
-    bool changed;                     /* its copy on disk does not yet list who still lacks it */
+    bool changed;                     /* its copy on disk does not yet list who has it */
 };
 struct outbox_channel {
     unsigned dropped, damaged; /* counts for the next message; `dropped` includes `damaged` */
@@ -76,10 +76,11 @@ void outbox_begin(struct outbox *o, enum alert_channel ch, bool disk_away, mono_
                   struct message *m);
 void outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now);
 /* Call these when the server has accepted a part of the message in flight: the alert at this
- * place, from 1, or all alerts for the recipients except `left`, addresses. They are not sent
- * again, whether sent or failed follows. */
+ * place, from 1, or all alerts for the addresses in `received`, while those in `left` may lack some.
+ * What was accepted is not sent again, whether sent or failed follows. */
 void outbox_accepted(struct outbox *o, enum alert_channel ch, unsigned place);
-void outbox_partly(struct outbox *o, enum alert_channel ch, const json_t *left);
+void outbox_partly(struct outbox *o, enum alert_channel ch, const json_t *received,
+                   const json_t *left);
 void outbox_failed(struct outbox *o, enum alert_channel ch, int64_t retry_after, mono_t now);
 
 /* Returns the next alert for the disk writer, or NULL. given(): it was passed on; stored(): the

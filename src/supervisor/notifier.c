@@ -92,13 +92,14 @@ static struct notifier {
 enum sent_packet {
     SENT,       /* struct sent */
     SENT_ALERT, /* unsigned: the place of an accepted alert in the message */
-    SENT_LEFT,  /* JSON: the recipients who still lack the mail; all others need no retry */
+    SENT_LEFT,  /* JSON: the recipients who have the mail ("received"), or lack it ("left") */
 };
 
 /* What the loop needs to know of a delivery. The text of the answer stays in the child. */
 struct sent {
     bool ok, accepted; /* accepted by all recipients; by any recipient */
     bool left;         /* recipients must be retried (SENT_LEFT) */
+    bool unneeded;     /* no recipient lacked the message: no request was made */
     int64_t retry_after;
     struct err error;
 };
@@ -718,10 +719,10 @@ static void report_alert(void *arg, unsigned place)
     worker_send_packet(*fd, SENT_ALERT, &place, sizeof place);
 }
 
-static void report_recipients(void *arg, const json_t *left)
+static void report_recipients(void *arg, const json_t *recipients)
 {
     const int *fd = arg;
-    worker_send_json(*fd, SENT_LEFT, left);
+    worker_send_json(*fd, SENT_LEFT, recipients);
 }
 
 /* Delivers one message. The fork inherits the message in memory; a slow server blocks this process,
@@ -738,6 +739,7 @@ static int delivery_child(int fd, void *arg)
     out.ok = rc == 0;
     out.accepted = rc == 0 || r.accepted;
     out.left = out.accepted && r.left;
+    out.unneeded = out.ok && r.unneeded;
     out.retry_after = r.retry_after;
     if (out.left)
         report_recipients(&fd, r.left);
@@ -790,12 +792,26 @@ static void start_delivery(struct world *w, enum alert_channel ch)
 static void partly_delivered(struct world *w, enum alert_channel ch, const struct packet *m)
 {
     const unsigned *place = packet_struct(m, sizeof *place);
-    json_auto_t *left = m->type == SENT_LEFT ? packet_json(m, 0) : NULL;
+    json_auto_t *recipients = m->type == SENT_LEFT ? packet_json(m, 0) : NULL;
     if (m->type == SENT_ALERT && place && *place)
         outbox_accepted(&notifier.outbox, ch, *place);
-    else if (left)
-        outbox_partly(&notifier.outbox, ch, left);
+    else if (recipients)
+        outbox_partly(&notifier.outbox, ch, json_object_get(recipients, "received"),
+                      json_object_get(recipients, "left"));
     give_to_disk(w);
+    w->status_dirty = true;
+    w->poll_disk = true; /* the poll writes the marks */
+}
+
+/* Handles alerts that all recipients of the present config have: the last one that lacked them was
+ * removed from it. That is no delivery. */
+static void notifier_unneeded(struct world *w, enum alert_channel ch)
+{
+    struct delivery *d = &notifier.deliveries[ch];
+    outbox_sent(&notifier.outbox, ch, clock_mono());
+    log_line(LOG_NOTE_, "%s: alerts are not sent again: all present recipients have them",
+             d->worker.name);
+    d->last_error[0] = d->failed[0] = '\0';
     w->status_dirty = true;
     w->poll_disk = true; /* the poll writes the marks */
 }
@@ -842,7 +858,9 @@ static void notifier_message(struct world *w, struct worker *v, const struct pac
     else
         err_set(&s.error, ERR_ABORTED, 0, "its worker died");
     worker_err_clean(&s.error);
-    if (s.accepted && !s.left)
+    if (s.unneeded)
+        notifier_unneeded(w, ch);
+    else if (s.accepted && !s.left)
         notifier_delivered(w, ch, s.ok, &s.error);
     else
         delivery_failed(w, ch, s.retry_after, &s.error);

@@ -157,8 +157,8 @@ def test_who_refuses_for_now_is_tried_again_alone(doomed, victim, smtp):
     doomed.start()
     queue = os.path.join(doomed.dumps_dir, "alerts")
     smtp.wait(lambda m: m.to == [a])
-    wait_for(lambda: any(f'"{b}"' in open(os.path.join(queue, name), encoding="utf-8").read()
-                         for name in os.listdir(queue) if name.endswith(".json")), "who is left, on the disk")
+    wait_for(lambda: any(f'"{a}"' in open(os.path.join(queue, name), encoding="utf-8").read()
+                         for name in os.listdir(queue) if name.endswith(".json")), "who has it, on the disk")
     assert "greylisted" in json.dumps(doomed.expect("the failure", alerts=lambda al: al["channels"]["smtp"]["last_error"])["alerts"])
     doomed.kill9()
     smtp.mode = {gone: "550 5.1.1 no such user"}
@@ -170,6 +170,27 @@ def test_who_refuses_for_now_is_tried_again_alone(doomed, victim, smtp):
     assert all(len(set(each)) == len(each) for each in ids.values()), smtp.mails
     first = next(m for m in smtp.mails if m.to == [a])
     assert len([m for m in smtp.mails if a in m.to and m.message["Message-ID"] == first.message["Message-ID"]]) == 1
+
+
+@pytest.mark.parametrize("how", ["replaced", "removed"])
+def test_who_refuses_for_now_leaves_the_config(doomed, victim, smtp, how):
+    """If the recipient that lacks an alert is replaced in the config, the new one gets it, and the others do not get it again.
+    If it is removed, the alert is not sent any more, and this counts as no delivery."""
+    a, b, c = "a@example.com", "b@example.com", "c@example.com"
+    doomed.configure(smtp.settings(to=f"{a}, {b}"))
+    doomed.dump()
+    smtp.mode = {b: "450 4.2.2 mailbox full"}
+    doomed.start()
+    smtp.wait(lambda m: m.to == [a])
+    doomed.expect("the failure", alerts=lambda al: "mailbox full" in (al["channels"]["smtp"]["last_error"] or ""))
+    doomed.reload(smtp.settings(to=f"{a}, {c}" if how == "replaced" else a))
+    doomed.expect("nothing waits", alerts=lambda al: al["waiting"] == 0 and not al["channels"]["smtp"]["last_error"])
+    if how == "replaced":
+        late = smtp.wait(lambda m: m.to == [c])[0]
+        assert late.message["Message-ID"] == smtp.mails[0].message["Message-ID"]
+    else:
+        assert "delivered again" not in doomed.log() and "all present recipients have them" in doomed.log()
+    assert len([m for m in smtp.mails if a in m.to]) == 1, smtp.mails
 
 
 def test_a_mail_that_hangs_repeats_no_other(doomed, victim, smtp):

@@ -378,40 +378,43 @@ static void test_too_many(void **state)
 }
 
 /* Some recipients of a mail have it: only the others are left, on the disk too; what is new goes
- * to all. */
+ * to all, and an address that is new gets what is left. */
 static void test_partly_delivered(void **state)
 {
     (void)state;
     struct outbox o = {0};
     uint64_t number = 0;
-    json_auto_t *b_and_c = json_pack("[s, s]", "b@x", "c@x"), *b = json_pack("[s]", "b@x"),
-                *a_and_b = json_pack("[s, s]", "a@x", "b@x"), *none = json_array();
+    json_auto_t *b_and_c = json_pack("[s, s]", "b@x", "c@x"), *a = json_pack("[s]", "a@x"),
+                *a_and_b = json_pack("[s, s]", "a@x", "b@x"), *c = json_pack("[s]", "c@x"),
+                *a_and_c = json_pack("[s, s]", "a@x", "c@x"), *none = json_array(),
+                *added = json_string("d@x");
     outbox_add(&o, kit_config(true, false), named("one"));
     store(&o, 4);
     begin(&o, ALERT_SMTP, "one", 0);
-    outbox_partly(&o, ALERT_SMTP, b_and_c);
+    outbox_partly(&o, ALERT_SMTP, a, b_and_c);
     outbox_failed(&o, ALERT_SMTP, 0, now);
     assert_int_equal(outbox_mark(&o, ALERT_SMTP), 0);
     assert_true(outbox_wait(&o, ALERT_SMTP, false, now) > 0);
     const json_t *changed = outbox_changed(&o, &number);
     assert_int_equal(number, 4);
-    assert_true(json_equal(json_object_get(changed, ALERT_RECIPIENTS), b_and_c));
+    assert_true(json_equal(json_object_get(changed, ALERT_RECEIVED), a));
+    assert_true(alert_lacks(changed, added)); /* an address that is new in the config */
     outbox_rewritten(&o, number);
     assert_null(outbox_changed(&o, &number));
     /* who has the first one may lack the second */
     outbox_add(&o, kit_config(true, false), named("two"));
     store(&o, 5);
     begin(&o, ALERT_SMTP, "one two", 0);
-    outbox_partly(&o, ALERT_SMTP, a_and_b);
+    outbox_partly(&o, ALERT_SMTP, c, a_and_b);
     outbox_failed(&o, ALERT_SMTP, 0, now);
-    assert_true(json_equal(json_object_get(o.list[0].json, ALERT_RECIPIENTS), b));
-    assert_true(json_equal(json_object_get(o.list[1].json, ALERT_RECIPIENTS), a_and_b));
+    assert_true(json_equal(json_object_get(o.list[0].json, ALERT_RECEIVED), a_and_c));
+    assert_true(json_equal(json_object_get(o.list[1].json, ALERT_RECEIVED), c));
     /* a failure of all changes nothing of who lacks what */
     begin(&o, ALERT_SMTP, "one two", 0);
     outbox_failed(&o, ALERT_SMTP, 0, now);
-    assert_true(json_equal(json_object_get(o.list[0].json, ALERT_RECIPIENTS), b));
+    assert_true(json_equal(json_object_get(o.list[0].json, ALERT_RECEIVED), a_and_c));
     begin(&o, ALERT_SMTP, "one two", 0);
-    outbox_partly(&o, ALERT_SMTP, none);
+    outbox_partly(&o, ALERT_SMTP, a_and_b, none);
     outbox_failed(&o, ALERT_SMTP, 0, now);
     assert_int_equal(o.count, 0);
     assert_int_equal(outbox_mark(&o, ALERT_SMTP), 5);
