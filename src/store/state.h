@@ -51,7 +51,7 @@ struct state {
     bool paused;
     wall_t pause_until;      /* ms 0: not limited */
     wall_t endless_since;    /* start of a pause without a limit; ms 0: there is none */
-    char last_restore[2048]; /* JSON text of the last restore's figures, or "" */
+    char last_restore[2048]; /* JSON text of the last restore's figures, perhaps shortened, or "" */
     struct state_made made;  /* made by the last restore */
     bool followed;           /* the journal was followed, and has not been switched off since */
     struct state_work drill, verify;

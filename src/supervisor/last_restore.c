@@ -1,7 +1,13 @@
 #include "supervisor/last_restore.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/js.h"
 #include "base/text.h"
+#include "restore/permit.h"
+
+#define TABLES_MAX 300 /* bytes of the names in a shortened list, except for the first one */
 
 void last_restore_set(struct last_restore *l, json_t *shown)
 {
@@ -9,6 +15,56 @@ void last_restore_set(struct last_restore *l, json_t *shown)
     *l = (struct last_restore){.tables = js_text(shown, "only"), .shown = shown};
     if (text_utc_ms_parse(js_text(shown, "at"), &l->at) < 0)
         l->at.ms = 0;
+}
+
+/* Replaces a long list of tables by its first names and the number of the others. */
+static void shorten_tables(json_t *o)
+{
+    SCOPED(names_free) struct names all = {0};
+    SCOPED(buf_free) struct buf b = {0};
+    struct err ignored;
+    size_t i = 0;
+    if (!js_text(o, "only")[0] || restore_tables(js_text(o, "only"), &all, &ignored) < 0)
+        return;
+    for (; i < all.count && (i == 0 || b.len + strlen(all.list[i]) < TABLES_MAX); i++)
+        buf_printf(&b, "%s%s", i ? ", " : "", all.list[i]);
+    if (i < all.count)
+        buf_printf(&b, " and %zu more", all.count - i);
+    js_set_clean(o, "only", b.p);
+}
+
+/* Returns whether the text fits, and writes it if it does. */
+static bool last_restore_fits(const json_t *o, char *out, size_t size)
+{
+    SCOPED(xfree) char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    bool fits = text && strlen(text) < size;
+    if (fits)
+        snprintf(out, size, "%s", text);
+    return fits;
+}
+
+void last_restore_save(const json_t *shown, char *out, size_t size)
+{
+    static const char *const texts[] = {
+        "as_dumped", "conflict_tables", "passed_over", "definitions", "journal", "warning", NULL};
+    static const char *const kept[] = {"at", "ok", "only"};
+    json_auto_t *o = json_copy((json_t *)(uintptr_t)shown);
+    if (last_restore_fits(o, out, size))
+        return;
+    shorten_tables(o);
+    for (size_t i = 0; !last_restore_fits(o, out, size); i++) {
+        if (!texts[i])
+            break;
+        json_object_del(o, texts[i]);
+    }
+    if (last_restore_fits(o, out, size))
+        return;
+    json_auto_t *least = json_object();
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (json_object_get(o, kept[i]))
+            json_object_set(least, kept[i], json_object_get(o, kept[i]));
+    if (!last_restore_fits(least, out, size))
+        out[0] = '\0';
 }
 
 json_t *last_restore_load(const char *text)

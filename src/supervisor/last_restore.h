@@ -18,6 +18,10 @@ struct last_restore {
 
 /* Steals the reference to `shown`. */
 void last_restore_set(struct last_restore *l, json_t *shown);
+/* Writes `shown` as text for state.json. If it does not fit, its list of tables is shortened ("a, b
+ * and 57 more"), and then its longest texts are omitted, at last all but `at`, `ok` and `only`: the
+ * next supervisor may know less of this restore, but takes no other one for the last. */
+void last_restore_save(const json_t *shown, char *out, size_t size);
 /* Returns the text in state.json as a new reference; NULL: it is "" or no JSON. */
 json_t *last_restore_load(const char *text);
 /* Steals the reference to `saved` (may be NULL). Returns true if that restore ended later than *l,

@@ -61,24 +61,12 @@ void restore_adopt_state(struct world *w, enum action job, mono_t began, const s
     prober_expect(w, s, began);
 }
 
-/* Saves the last restore for the status and the decisions of the next supervisor. If it does not
- * fit into the state, its longest texts are omitted. */
+/* Saves the last restore for the status and the decisions of the next supervisor. */
 static void keep_last_restore(struct world *w)
 {
-    static const char *const texts[] = {"as_dumped",   "conflict_tables", "passed_over",
-                                        "definitions", "warning",         NULL};
     struct state *s = &w->a->state;
-    json_auto_t *o = json_copy(w->last_restore.shown);
-    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    for (size_t i = 0; texts[i] && text && strlen(text) >= sizeof s->last_restore; i++) {
-        json_object_del(o, texts[i]);
-        free(text);
-        text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    }
-    if (text && strlen(text) < sizeof s->last_restore)
-        snprintf(s->last_restore, sizeof s->last_restore, "%s", text);
+    last_restore_save(w->last_restore.shown, s->last_restore, sizeof s->last_restore);
     w->state_dirty = true;
-    free(text);
 }
 
 /* Fills `last_restore` of the status. */

@@ -6,6 +6,10 @@
 
 #include <cmocka.h>
 
+#include <string.h>
+
+#include "base/js.h"
+#include "base/text.h"
 #include "supervisor/last_restore.h"
 
 #define FIRST "{\"at\":\"2026-01-31T12:00:00.250Z\",\"ok\":true,\"only\":\"player\"}"
@@ -42,9 +46,46 @@ static void test_no_restore(void **state)
     last_restore_set(&l, NULL);
 }
 
+#define AT "2026-01-31T12:00:00.250Z"
+
+/* What is too long for state.json is shortened, but stays the last restore. */
+static void test_long_records(void **state)
+{
+    (void)state;
+    char out[500], long_text[600];
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = '\0';
+    json_auto_t *empty = json_object();
+    last_restore_save(empty, out, sizeof out);
+    assert_string_equal(out, "{}");
+    SCOPED(buf_free) struct buf names = {0};
+    for (int i = 0; i < 60; i++)
+        buf_printf(&names, "%s`%02d,%s`", i ? "," : "", i, "a_rather_long_name_of_a_table");
+    json_auto_t *o =
+        json_pack("{s:s, s:b, s:s, s:s}", "at", AT, "ok", true, "only", names.p, "journal", "j");
+    last_restore_save(o, out, sizeof out);
+    json_auto_t *tables = json_loads(out, 0, NULL);
+    const char *only = js_text(tables, "only");
+    assert_true(text_starts(only, "00,a_rather_long_name_of_a_table, 01,a_rather"));
+    assert_string_equal(strstr(only, " and "), " and 52 more");
+    assert_string_equal(js_text(tables, "journal"), "j");
+    json_object_set_new(o, "journal", json_string(long_text));
+    last_restore_save(o, out, sizeof out);
+    json_auto_t *without = json_loads(out, 0, NULL);
+    assert_string_equal(js_text(without, "only"), only);
+    assert_null(json_object_get(without, "journal"));
+    json_object_set_new(o, "dump", json_string(long_text)); /* a path */
+    last_restore_save(o, out, sizeof out);
+    json_auto_t *least = json_loads(out, 0, NULL);
+    assert_string_equal(js_text(least, "at"), AT);
+    assert_string_equal(js_text(least, "only"), only);
+    assert_null(json_object_get(least, "dump"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_later_one_counts),
+                                       cmocka_unit_test(test_long_records),
                                        cmocka_unit_test(test_no_restore)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
