@@ -59,18 +59,6 @@ bool alert_is_expected(const json_t *alert)
     return js_flag(alert, "expected");
 }
 
-bool alert_lacks(const json_t *alert, const json_t *address)
-{
-    const json_t *one;
-    size_t i;
-    json_array_foreach(json_object_get(alert, ALERT_RECEIVED), i, one)
-    {
-        if (json_equal(one, address))
-            return false;
-    }
-    return true;
-}
-
 /* Composing */
 
 /* Converts a text to one line of valid UTF-8: line ends and tabs become blanks, and text_clean()

@@ -38,8 +38,6 @@ bool alert_channel_on(const struct config *c, enum alert_channel ch);
 /* Returns true for an end that the mail before it announced. Only webhooks get it, to close what
  * they opened. */
 bool alert_is_expected(const json_t *alert);
-/* Returns whether this address (a JSON string) still lacks the alert's mail. */
-bool alert_lacks(const json_t *alert, const json_t *address);
 int64_t alert_channel_timeout(const struct config *c, enum alert_channel ch); /* ms of a request */
 /* Returns whether any channel is on and the event (an EVENT_ bit) is listed in [alert] events. */
 bool alert_wanted(const struct config *c, unsigned event);

@@ -395,7 +395,7 @@ static int mail_send_one(const struct config *c, enum request_depth depth, const
 static bool mail_lacks(const struct mail *l, size_t i, const json_t *alert)
 {
     json_auto_t *address = json_string(l->to[i].addr.p);
-    return alert_lacks(alert, address);
+    return message_lacks(alert, address);
 }
 
 /* Returns the alerts that this recipient lacks, or NULL if it has all of them. Sets *begun to true

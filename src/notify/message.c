@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/js.h"
+#include "notify/alert.h"
 
 /* One alert leads (message_lead()): subject and text begin with it. The other alerts follow as far
  * as they fit. */
@@ -468,4 +469,16 @@ void message_chat(struct buf *out, const struct message *m, size_t max)
     }
     if (folded)
         chat_others(out, max, m);
+}
+
+bool message_lacks(const json_t *alert, const json_t *address)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach(json_object_get(alert, ALERT_RECEIVED), i, one)
+    {
+        if (json_equal(one, address))
+            return false;
+    }
+    return true;
 }

@@ -78,4 +78,7 @@ struct request_progress {
     void *arg;
 };
 
+/* Returns whether this address (a JSON string) still lacks the alert's mail (ALERT_RECEIVED). */
+bool message_lacks(const json_t *alert, const json_t *address);
+
 #endif

@@ -234,7 +234,7 @@ static bool outbox_lacking(const json_t *alert, const json_t *left)
     size_t i;
     json_array_foreach(left, i, one)
     {
-        if (alert_lacks(alert, one))
+        if (message_lacks(alert, one))
             return true;
     }
     return false;
@@ -250,7 +250,7 @@ static void outbox_received(json_t *alert, const json_t *received)
     }
     json_array_foreach(received, i, one)
     {
-        if (alert_lacks(alert, one))
+        if (message_lacks(alert, one))
             json_array_append(list, one);
     }
 }

@@ -76,8 +76,8 @@ void outbox_begin(struct outbox *o, enum alert_channel ch, bool disk_away, mono_
                   struct message *m);
 void outbox_sent(struct outbox *o, enum alert_channel ch, mono_t now);
 /* Call these when the server has accepted a part of the message in flight: the alert at this
- * place, from 1, or all alerts for the addresses in `received`, while those in `left` may lack some.
- * What was accepted is not sent again, whether sent or failed follows. */
+ * place, from 1, or all alerts for the addresses in `received`, while those in `left` may lack
+ * some. What was accepted is not sent again, whether sent or failed follows. */
 void outbox_accepted(struct outbox *o, enum alert_channel ch, unsigned place);
 void outbox_partly(struct outbox *o, enum alert_channel ch, const json_t *received,
                    const json_t *left);

@@ -41,7 +41,8 @@ struct queue_kept {
  * channel. */
 int queue_add(const struct config *c, int dirfd, const json_t *alert, uint64_t *number,
               struct err *e);
-/* Replaces the file of an alert that only some recipients got. The new file names these. Does nothing if the file no longer exists. */
+/* Replaces the file of an alert that only some recipients got. The new file names these. Does
+ * nothing if the file no longer exists. */
 int queue_replace(int dirfd, uint64_t number, const json_t *alert, struct err *e);
 /* Reads all pending alerts; creates missing marks. Damaged files are moved aside. */
 int queue_load(const struct config *c, int dirfd, struct queue_kept *out, struct err *e);

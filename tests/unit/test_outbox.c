@@ -398,7 +398,7 @@ static void test_partly_delivered(void **state)
     const json_t *changed = outbox_changed(&o, &number);
     assert_int_equal(number, 4);
     assert_true(json_equal(json_object_get(changed, ALERT_RECEIVED), a));
-    assert_true(alert_lacks(changed, added)); /* an address that is new in the config */
+    assert_true(message_lacks(changed, added)); /* an address that is new in the config */
     outbox_rewritten(&o, number);
     assert_null(outbox_changed(&o, &number));
     /* who has the first one may lack the second */
