@@ -609,6 +609,27 @@ static int need_chain(const struct action_context *a, const struct set_aside *s,
     return rc;
 }
 
+/* Checks that the record names the life that is handed over. A standby ignores the dumps of a life
+ * that the record does not name. */
+static int need_recorded(const struct action_context *a, const struct fetch *f, struct err *e)
+{
+    struct life own = {.generation = a->state.generation};
+    struct lives last, newest = {0};
+    struct err ignored = {0};
+    snprintf(own.nonce, sizeof own.nonce, "%s", a->state.nonce);
+    lives_load(a->job.dirfd, &last);
+    if (record_read(&f->t, a->cfg->name, &last, &newest, &ignored, e) < 0)
+        return -1;
+    if (life_is(&newest.now, &own))
+        return 0;
+    err_set(e, ERR_REFUSED, 0,
+            "the record of the world in the store does not name generation %" PRIu64
+            ", which is the world here",
+            own.generation);
+    return err_hint(e, "this machine still keeps the world; repeat the command: the supervisor "
+                       "writes the record before it stores anything of a new generation");
+}
+
 static int bring_all(struct action_context *a, struct set_aside *s, struct fetch *f,
                      struct db_binlog_pos *end, struct err *e)
 {
@@ -618,7 +639,7 @@ static int bring_all(struct action_context *a, struct set_aside *s, struct fetch
     /* The chain is checked again after the wait, because only then the journal is known up to its
      * end. */
     if (need_chain(a, s, f, e) < 0 || wait_ledgers(a, f, e) < 0 || wait_stored(a, f, end, e) < 0 ||
-        need_chain(a, s, f, e) < 0)
+        need_chain(a, s, f, e) < 0 || need_recorded(a, f, e) < 0)
         return -1;
     fault_point("switch.stored");
     return 0;

@@ -288,10 +288,25 @@ void upload_sweep(struct upload *u, const char *folder)
     u->unswept = why;
 }
 
+/* Returns 1 if this machine has begun another life of its world since the last look, 0 if not, -1
+ * on error. */
+static int upload_lives_anew(const struct upload *u, struct err *e)
+{
+    struct state s;
+    if (state_load(u->dirfd, &s, e) < 0)
+        return -1;
+    return s.known &&
+           (s.generation != u->owner.generation || strcmp(s.nonce, u->owner.nonce) != 0);
+}
+
 enum remote_result upload_ours(struct upload *u, struct err *e)
 {
     struct err why = {0};
-    int whose = u->whose && u->whose_each ? u->whose(u->look_arg, &u->t, &why) : 0;
+    int asks = !u->whose ? 0 : u->whose_each ? 1 : upload_lives_anew(u, e);
+    if (asks < 0)
+        return REMOTE_STOPPED;
+    int whose = asks ? u->whose(u->look_arg, &u->t, &why) : 0;
+    u->looked &= !asks || u->whose_each; /* the next step looks with the new life */
     if (whose == 0)
         return REMOTE_OK;
     u->looked = false;

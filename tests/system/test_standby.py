@@ -330,6 +330,33 @@ def test_a_switch_over_with_a_slow_store(make_pair, liar):
     two.world.assert_is(before)
 
 
+@pytest.mark.parametrize("how", ["handed over", "lost"])
+def test_a_life_that_began_with_a_restore(make_pair, liar, how):
+    """The dump before a restore by hand and the one after it are stored right after each other, without another look at the
+    store. The record names the new life before its dump is stored; otherwise the standby ignores that dump."""
+    Conditions(liar)
+    one, two = make_pair("small", (), offsite={"plain": "yes", **liar.settings()}, standby={"lease": "s3", "ttl": "6s"})
+    for keeper in (one, two):
+        keeper.run("--check")
+    dump_and_follow(one)
+    stored(one)
+    one.world.mark(7)
+    one.ok("--dump")
+    one.ok("--restore", "--force", "--table", "chat")
+    one.wait(lambda: one.newest()["generation"] == 2, "the dump of the new life")
+    stored(one)
+    before = one.world.snapshot()
+    if how == "handed over":
+        one.ok("--switch-over")
+    else:
+        one.segments.wait_all()
+        one.kill9()
+        one.server.kill9()
+    two.start("STANDBY")
+    wait_for(lambda: two.run("--promote").rc == DONE, "the promotion", every=1)
+    two.world.assert_is(before)
+
+
 def test_a_switch_over_with_durable_tables(make_pair):
     """A switch-over with [restore] scope = all is refused, because a promotion restores durable tables from the dump and
     cannot use the journal."""
