@@ -295,8 +295,7 @@ static int upload_lives_anew(const struct upload *u, struct err *e)
     struct state s;
     if (state_load(u->dirfd, &s, e) < 0)
         return -1;
-    return s.known &&
-           (s.generation != u->owner.generation || strcmp(s.nonce, u->owner.nonce) != 0);
+    return s.known && (s.generation != u->owner.generation || strcmp(s.nonce, u->owner.nonce) != 0);
 }
 
 enum remote_result upload_ours(struct upload *u, struct err *e)
