@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/line.h"
 #include "binlog/decode.h"
 #include "binlog/gtid.h"
@@ -27,6 +28,9 @@
 #define PROGRESS_GROUPS 4096u
 /* maximum difference between the clocks of the server's machine and this one */
 #define CLOCKS_APART_MS 600000
+/* Late transactions are looked for until more than so many others follow each other: a moment long
+ * ago must not cost the reading of the whole log. */
+#define LATER_MAX fault_limit("journal.later", 1000000)
 
 /* How changes are handled at this point. */
 enum phase {
@@ -60,10 +64,11 @@ struct run {
     } group;
     struct {
         bool counting;
-        wall_t most;   /* latest time of a transaction since the requested time was over */
-        bool in_time;  /* the current transaction is not later than the requested time */
-        bool of_world; /* and it changes the world */
-    } late;            /* while PHASE_LATER */
+        unsigned later; /* number of transactions in a row that are later */
+        wall_t most;    /* latest time of a transaction since the requested time was over */
+        bool in_time;   /* the current transaction is not later than the requested time */
+        bool of_world;  /* and it changes the world */
+    } late;             /* while PHASE_LATER */
     /* Transactions that were rejected after part of them was merged: incomplete ones, or ones
      * with a change that cannot be followed. Merging cannot be undone, so everything is read
      * again without them. Collecting each transaction before merging it would not suffice,
@@ -484,6 +489,7 @@ static void pass_time(struct run *r, wall_t at)
     r->late.counting = world;
     r->late.most = r->out->late.first = at;
     r->late.in_time = r->late.of_world = false;
+    r->late.later = 0;
     set_phase(r, world || any_by_present(r->out) ? PHASE_LATER : PHASE_OVER);
 }
 
@@ -717,11 +723,12 @@ static void late_begin(struct run *r, const struct change *c)
     struct err ignored;
     bool fits = !c->gtid.seq || r->first_gtid_seen || first_gtid_fits(r, &c->gtid, &ignored);
     r->late.in_time = c->at.ms <= r->s->until.ms;
+    r->late.later = r->late.in_time ? 0 : r->late.later + 1;
     if (is_later_group(r, c) && c->at.ms > r->late.most.ms)
         r->late.most = c->at;
     if (r->decode)
         decode_rows(r->decode, r->late.in_time);
-    if (!fits)
+    if (!fits || r->late.later > LATER_MAX)
         stop_counting(r);
 }
 

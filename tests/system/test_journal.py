@@ -884,15 +884,18 @@ def test_times_that_are_not_in_order(make_world, make_keeper, logged, mode):
     while world.value("SELECT UNIX_TIMESTAMP()") <= base + 4:
         clock(logged)
 
-    def restored_at(seconds):
+    def restored_at(seconds, fault=None):
         logged.sql(f"DROP DATABASE IF EXISTS {ident(into)}")
-        done = keeper.ok("--restore", "--at", utc(base + seconds), "--into", into, "--json")
+        done = keeper.ok("--restore", "--at", utc(base + seconds), "--into", into, "--json", fault=fault)
         return done.get("warning"), {t: logged.sql(f"CHECKSUM TABLE {ident(t)}", schema=into)[0][1] for t in pictures[0]}
     warning, then = restored_at(1)
     assert then == pictures[0]
     assert warning and "2 transactions" in warning and utc(base + 3) in warning and f"--at {utc(base + 4)}" in warning, warning
     warning, then = restored_at(4)
     assert then == pictures[5] and not warning, warning
+    keeper.stop()
+    warning, then = restored_at(1, fault="journal.later=0")  # it does not look beyond the next later one
+    assert then == pictures[0] and "1 transaction " in warning, warning
     logged.sql(f"DROP DATABASE {ident(into)}", "DROP DATABASE aside")
 
 
