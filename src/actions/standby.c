@@ -611,15 +611,16 @@ static int need_chain(const struct action_context *a, const struct set_aside *s,
 
 /* Checks that the record names the life that is handed over. A standby ignores the dumps of a life
  * that the record does not name. */
-static int need_recorded(const struct action_context *a, const struct fetch *f, struct err *e)
+static int need_recorded(struct action_context *a, struct err *e)
 {
     struct life own = {.generation = a->state.generation};
-    struct lives last, newest = {0};
-    struct err ignored = {0};
+    struct lives newest;
     snprintf(own.nonce, sizeof own.nonce, "%s", a->state.nonce);
-    lives_load(a->job.dirfd, &last);
-    if (record_read(&f->t, a->cfg->name, &last, &newest, &ignored, e) < 0)
+    enum record_says says = action_whose(a, &newest, e);
+    if (says == RECORD_UNKNOWN || says == RECORD_DAMAGED)
         return -1;
+    if (says == RECORD_ANOTHERS)
+        return action_taken_over(&newest, e);
     if (life_is(&newest.now, &own))
         return 0;
     err_set(e, ERR_REFUSED, 0,
@@ -639,7 +640,7 @@ static int bring_all(struct action_context *a, struct set_aside *s, struct fetch
     /* The chain is checked again after the wait, because only then the journal is known up to its
      * end. */
     if (need_chain(a, s, f, e) < 0 || wait_ledgers(a, f, e) < 0 || wait_stored(a, f, end, e) < 0 ||
-        need_chain(a, s, f, e) < 0 || need_recorded(a, f, e) < 0)
+        need_chain(a, s, f, e) < 0 || need_recorded(a, e) < 0)
         return -1;
     fault_point("switch.stored");
     return 0;

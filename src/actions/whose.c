@@ -34,6 +34,15 @@ enum record_says action_whose(struct action_context *a, struct lives *newest, st
     return record_judge(read ? newest : NULL, a->state.holder, &own, &last);
 }
 
+int action_taken_over(const struct lives *newest, struct err *e)
+{
+    SCOPED(buf_free) struct buf who = {0};
+    text_clean(&who, newest->machine, sizeof newest->machine);
+    err_set(e, ERR_REFUSED, 0, "according to the record in the store, %s has taken this world over",
+            who.p);
+    return err_hint(e, "worldkeeper --demote makes this machine the standby of the other one");
+}
+
 int action_need_record(struct action_context *a, struct err *e)
 {
     struct lives newest;
@@ -47,13 +56,7 @@ int action_need_record(struct action_context *a, struct err *e)
     }
     if (says == RECORD_DAMAGED)
         return err_pass(e, &unknown);
-    if (says != RECORD_ANOTHERS)
-        return 0;
-    SCOPED(buf_free) struct buf who = {0};
-    text_clean(&who, newest.machine, sizeof newest.machine);
-    err_set(e, ERR_REFUSED, 0, "according to the record in the store, %s has taken this world over",
-            who.p);
-    return err_hint(e, "worldkeeper --demote makes this machine the standby of the other one");
+    return says == RECORD_ANOTHERS ? action_taken_over(&newest, e) : 0;
 }
 
 /* ---- a promotion ---- */

@@ -12,6 +12,8 @@ struct lease_keep;
 
 /* Reads the current record and judges it. RECORD_UNKNOWN, RECORD_DAMAGED: `e` has the reason. */
 enum record_says action_whose(struct action_context *a, struct lives *newest, struct err *e);
+/* Returns -1 with ERR_REFUSED: the record names another machine. */
+int action_taken_over(const struct lives *newest, struct err *e);
 /* For an action of a primary with lease = none that no supervisor's fence covers: ERR_REFUSED if
  * another machine has the world, ERR_DAMAGED if it may have it. A record that cannot be reached is
  * only logged, because it is not a lock. */

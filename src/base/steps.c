@@ -108,7 +108,7 @@ static bool find_program(const char *s, const char **start, const char **end)
 static bool other_begins(const char *at, bool first, bool *sql)
 {
     static const char *const programs[] = {"systemctl ", "journalctl ", "ls -", "df -",
-                                           "dmesg",      "gunzip -",    "mv /"};
+                                           "dmesg",      "gunzip -",    "mv /", "mv '"};
     static const char *const statements[] = {"GRANT ", "ALTER ", "TRUNCATE ", "SET GLOBAL ",
                                              "SHOW "};
     *sql = false;
@@ -191,7 +191,7 @@ static const char *cut_before(const char *s, const char *to)
 {
     const char *last = NULL;
     for (const char *at = s; (at = strstr(at, CUT)) && at < to; at++)
-        if (!at[3] || strchr("; .", at[3]))
+        if (!at[3] || strchr("; .,:)", at[3]))
             last = at;
     return last;
 }

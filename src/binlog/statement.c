@@ -296,6 +296,28 @@ static bool creates_by_query(struct words w)
     return false;
 }
 
+/* Returns true if the statement changes rows of only one table, which is in the schema `mysql` and
+ * can have no trigger. Amazon RDS logs its heartbeats in this way where sessions log row changes
+ * (INSERT INTO mysql.rds_heartbeat2). */
+static bool changes_system_table(const char *from, struct words w)
+{
+    bool updates = words_is(&w, "UPDATE");
+    w.through = false; /* not every server executes the contents of a version comment */
+    if (!updates && !words_any(&w, "INSERT REPLACE DELETE"))
+        return false;
+    if (!words_skip(&w, "LOW_PRIORITY DELAYED HIGH_PRIORITY QUICK IGNORE INTO FROM") ||
+        !words_name(&w))
+        return false;
+    struct words next = w;
+    bool dot = words_dot(&next);
+    if (strcasecmp(dot ? w.word : from, "mysql") != 0 || (dot && !words_next(&next)))
+        return false;
+    bool single = !updates || (words_next(&next) && words_is(&next, "SET"));
+    while (single && words_next(&next))
+        single = !words_any(&next, "SELECT TABLE USING JOIN");
+    return single;
+}
+
 /* Returns whether a statement may affect the world. A definition names its table, which is
  * qualified by its schema, or unqualified if that is the default schema. Any other statement is
  * logged only where a session does not log row changes. It may change the world without naming it:
@@ -309,6 +331,8 @@ static bool statement_concerns(const struct statement_world *world, const char *
         return false;
     struct words set = w; /* SET STATEMENT … FOR contains another statement */
     if (words_is(&set, "SET") && words_next(&set) && !words_is(&set, "STATEMENT"))
+        return false;
+    if (changes_system_table(from, w))
         return false;
     bool defines = words_any(&w, "CREATE ALTER DROP");
     if ((!defines && !words_any(&w, "RENAME TRUNCATE")) || creates_by_query(w))

@@ -30,7 +30,7 @@
 #define CLOCKS_APART_MS 600000
 /* Late transactions are looked for until more than so many others follow each other: a moment long
  * ago must not cost the reading of the whole log. */
-#define LATER_MAX fault_limit("journal.later", 1000000)
+#define LATER_MAX fault_limit("journal.later", 100000)
 
 /* How changes are handled at this point. */
 enum phase {
@@ -810,8 +810,10 @@ static int replay_take(void *arg, const struct change *c)
         replay_take_later(r, c);
     if (r->phase == PHASE_LATER && r->late.counting)
         replay_count_late(r, c);
-    if (r->phase == PHASE_LATER)
+    if (r->phase == PHASE_LATER) {
+        r->group.open &= c->kind != CHANGE_END && c->kind != CHANGE_CUT;
         return 0;
+    }
     bool in_world = r->phase == PHASE_WORLD;
     switch (c->kind) {
     case CHANGE_BEGIN:
@@ -929,7 +931,8 @@ static bool replay_read_segment(struct run *r, const struct archive_segment *s)
     segment_reader_close(reader);
     if (reader && got >= 0)
         return true;
-    line_set(r->out->damage, sizeof r->out->damage, "%s", e.text);
+    if (!only_counts(r)) /* else everything that counts was read */
+        line_set(r->out->damage, sizeof r->out->damage, "%s", e.text);
     return false;
 }
 

@@ -127,7 +127,7 @@ struct replay {
     bool gap_is_group;
     /* With `until`: the world's transactions with a time up to `until` that follow a later one in
      * the log, so that they do not count. The log is read on for them as far as it can be read, but
-     * at most until a million later transactions follow each other. */
+     * at most until 100,000 later transactions follow each other. */
     struct {
         uint64_t count;
         wall_t first;     /* time of the later transaction that ended the replay */

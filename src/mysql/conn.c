@@ -38,7 +38,8 @@ struct db_rows {
 #define BRIEF_WAIT "1" /* seconds */
 #define MALFORMED_ROW 2000
 #define MALFORMED 2027
-#define ASK_SESSION "SELECT CONNECTION_ID()"
+/* Proxies may answer the plain form themselves, as ProxySQL does, with an id of their own. */
+#define ASK_SESSION "SELECT 0+CONNECTION_ID()"
 
 #define HINT_GRANT "worldkeeper --check prints the GRANT to type"
 #define HINT_FULL "the server has no free connection for this account; raise the limit or end some"

@@ -288,24 +288,30 @@ void upload_sweep(struct upload *u, const char *folder)
     u->unswept = why;
 }
 
-/* Returns 1 if this machine has begun another life of its world since the last look, 0 if not, -1
- * on error. */
-static int upload_lives_anew(const struct upload *u, struct err *e)
+/* Returns 1 if this machine has begun another life of its world since it was last asked whose the
+ * world is, 0 if not, -1 on error. */
+static int upload_lives_anew(const struct upload *u, struct state *now, struct err *e)
 {
-    struct state s;
-    if (state_load(u->dirfd, &s, e) < 0)
+    if (state_load(u->dirfd, now, e) < 0)
         return -1;
-    return s.known && (s.generation != u->owner.generation || strcmp(s.nonce, u->owner.nonce) != 0);
+    return now->known &&
+           (now->generation != u->owner.generation || strcmp(now->nonce, u->owner.nonce) != 0);
 }
 
 enum remote_result upload_ours(struct upload *u, struct err *e)
 {
     struct err why = {0};
-    int asks = !u->whose ? 0 : u->whose_each ? 1 : upload_lives_anew(u, e);
-    if (asks < 0)
+    struct state now;
+    int anew = u->whose && !u->whose_each ? upload_lives_anew(u, &now, e) : 0;
+    if (anew < 0)
         return REMOTE_STOPPED;
+    bool asks = u->whose && (u->whose_each || anew);
     int whose = asks ? u->whose(u->look_arg, &u->t, &why) : 0;
-    u->looked &= !asks || u->whose_each; /* the next step looks with the new life */
+    if (anew && whose == 0) {
+        u->owner.generation = now.generation;
+        memcpy(u->owner.nonce, now.nonce, sizeof u->owner.nonce);
+        u->looked = false; /* the next step judges the store's dumps by the new life */
+    }
     if (whose == 0)
         return REMOTE_OK;
     u->looked = false;

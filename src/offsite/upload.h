@@ -24,7 +24,7 @@ struct upload {
     /* Returns who owns the world by its record (offsite/record.h): 0: this machine; 1: another
      * machine, or possibly another one, as `e` says; -1: not known. NULL: the world has no record.
      * `each`: it is called before each object that is stored or deleted, because there is no lease
-     * and so no fence; otherwise after each look, and before an object once this machine has begun
+     * and so no fence; otherwise in each look, and before an object once this machine has begun
      * another life of the world: the record must name a life before any data of it is stored. `arg`
      * is look_arg. */
     int (*whose)(void *arg, const struct transfer *t, struct err *e);

@@ -28,8 +28,8 @@
 
 /* A sign of life this long after a loss cannot be explained by a clock that is slightly off. */
 #define LATER_MS fault_wait(60000)
-/* The log has the whole second in which a statement began. Statements that overlap may therefore
- * differ by this much in the other order. */
+/* The log has the second in which a statement began, at the place where it ended: on any busy
+ * server some of two neighboring seconds are in the other order, which is not reported. */
 #define TIMES_APART_MS 1000
 #define LOOK_US 100000 /* interval of checks for a dump that is arriving */
 

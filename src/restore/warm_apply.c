@@ -111,7 +111,8 @@ static int define_beside(struct applying *a, const struct db_table *now,
         buf_adds(out, out->len ? "," : "");
         sql_ident(out, c->name);
         bool number = c->encoding == DB_INDEX, text = !number && c->charset[0];
-        buf_printf(out, " %s", number ? "BIGINT UNSIGNED" : c->type);
+        bool set = number && text_starts(c->type, "set"); /* at most 64 members; ENUM: 65,535 */
+        buf_printf(out, " %s", set ? "BIGINT UNSIGNED" : number ? "SMALLINT UNSIGNED" : c->type);
         SCOPED(xfree) char *collation =
             text ? db_one_with(a->w->db,
                                "SELECT COLLATION_NAME FROM information_schema.COLUMNS WHERE "

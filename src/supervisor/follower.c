@@ -789,7 +789,6 @@ static void undo_from_dump(const json_t *table, struct buf *todo)
     }
     if (!s.count)
         return;
-    s.more = all - s.count;
     buf_printf(todo,
                "; if that was not intended, this brings %s%s back as in the last dump%s: ", names.p,
                tables && all > 1 ? ", which lost most rows," : "",

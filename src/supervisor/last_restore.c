@@ -28,8 +28,9 @@ static void shorten_tables(json_t *o)
         return;
     for (; i < all.count && (i == 0 || b.len + strlen(all.list[i]) < TABLES_MAX); i++)
         buf_printf(&b, "%s%s", i ? ", " : "", all.list[i]);
-    if (i < all.count)
-        buf_printf(&b, " and %zu more", all.count - i);
+    if (i == all.count)
+        return;
+    buf_printf(&b, " and %zu more", all.count - i);
     js_set_clean(o, "only", b.p);
 }
 

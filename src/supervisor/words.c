@@ -561,8 +561,8 @@ void statement_undo(const struct follow_statement *s, bool reached, struct buf *
     if (!s->more && !other[0])
         return;
     buf_printf(out,
-               "; that is only %zu of %zu tables; this loads dump %s, to copy the others from, "
-               "into another schema: ",
+               "; the command restores only %zu of %zu tables; this loads dump %s into another "
+               "schema, to copy more of them from there: ",
                names.count, s->count + s->more, s->more ? dump : other);
     restore_command(s, s->more ? dump : other, reached && s->more, out);
     buf_adds(out, " --into SCHEMA");

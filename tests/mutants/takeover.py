@@ -46,9 +46,9 @@ VARIANTS = [
            "none", "kill switch"),
     Broken("rule 6", "switch-without-proof", "a switch-over waits for no store, and a promotion reaches no position",
            [("src/actions/standby.c", "    if (need_chain(a, s, f, e) < 0 || wait_ledgers(a, f, e) < 0 || "
-             "wait_stored(a, f, end, e) < 0 ||\n        need_chain(a, s, f, e) < 0 || need_recorded(a, f, e) < 0)\n",
+             "wait_stored(a, f, end, e) < 0 ||\n        need_chain(a, s, f, e) < 0 || need_recorded(a, e) < 0)\n",
              "    if (end->pos == 0 && (wait_ledgers(a, f, e) < 0 || wait_stored(a, f, end, e) < 0 ||\n"
-             "        need_chain(a, s, f, e) < 0 || need_recorded(a, f, e) < 0))\n"),
+             "        need_chain(a, s, f, e) < 0 || need_recorded(a, e) < 0))\n"),
             ("src/actions/standby.c", "    if (handed_over.position.file[0] && !r->force)\n", "    if (!a)\n")],
            "s3", "switch"),
     Broken("rule 7", "nothing-lost-unproven", "where no error is known, nothing is said to be lost",

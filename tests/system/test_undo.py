@@ -779,7 +779,7 @@ def test_many_tables_that_one_statement_dropped(undo, http):
     alert = keeper.wait(lambda: [m for m in http.messages() if "--restore" in str(m)], "the alert")[0]
     first, second = [typed(c["command"]) for c in alert["commands"]]
     some = first[first.index("--table") + 1].split(",")
-    assert f"that is only {len(some)} of 14 tables" in alert["todo"], alert
+    assert f"the command restores only {len(some)} of 14 tables" in alert["todo"], alert
     keeper.ok(*first)
     keeper.server.account(USER, [world.schema, "beside"])
     keeper.ok(*["beside" if word == "SCHEMA" else word for word in second])

@@ -761,7 +761,19 @@ static const struct logged elsewhere[] = {
     {"ANALYZE UPDATE v SET a=1", STATEMENT_CHANGE},
     {"SET STATEMENT max_statement_time=1 FOR UPDATE v SET a=1", STATEMENT_CHANGE},
     {"SET /*!100100 STATEMENT max_statement_time=1 FOR */ CALL p()", STATEMENT_CHANGE},
-    {"INSERT INTO mysql.t VALUES (1)", STATEMENT_CHANGE},
+    {"INSERT INTO mysql.t VALUES (1)", STATEMENT_NONE},
+    {"INSERT INTO `mysql`.`rds_heartbeat2` (id, value) VALUES (1,2) ON DUPLICATE KEY UPDATE "
+     "value=2",
+     STATEMENT_NONE},
+    {"DELETE FROM mysql.rds_sysinfo WHERE name='innodb_txn_key'", STATEMENT_NONE},
+    {"UPDATE LOW_PRIORITY mysql.t SET a=1", STATEMENT_NONE},
+    {"INSERT INTO mysql.t SELECT game.f()", STATEMENT_CHANGE},
+    {"UPDATE mysql.t, purse SET v=1", STATEMENT_CHANGE},
+    {"UPDATE mysql.t JOIN purse SET v=1", STATEMENT_CHANGE},
+    {"DELETE purse FROM mysql.t JOIN purse", STATEMENT_CHANGE},
+    {"DELETE FROM purse USING mysql.t JOIN purse", STATEMENT_CHANGE},
+    {"INSERT INTO mysql (a) VALUES (1)", STATEMENT_CHANGE},
+    {"INSERT INTO /*!50000 mysql*/.t VALUES (1)", STATEMENT_CHANGE},
     {"CREATE TABLE t SELECT f() a", STATEMENT_CHANGE},
     {"CREATE OR REPLACE TABLE t (a INT) WITH q AS (SELECT f()) SELECT * FROM q", STATEMENT_CHANGE},
     {"CREATE TABLE IF NOT EXISTS t AS VALUES (f())", STATEMENT_CHANGE},
@@ -818,6 +830,7 @@ static void test_other_schemas(void **state)
         expect(elsewhere[i].kind, "other", elsewhere[i].sql);
         expect(elsewhere[i].kind, "", elsewhere[i].sql);
     }
+    expect(STATEMENT_NONE, "mysql", "INSERT INTO rds_heartbeat2 (id, value) VALUES (1,2)");
 }
 
 /* Older servers write no comment when a restart has emptied a table. Then the event shows whose

@@ -383,14 +383,14 @@ static void test_undo_of_some(void **state)
 #define RESTORED "worldkeeper --restore=s8-2 --at 2026-11-18T11:06:40Z"
     expect_undo(&s, RESTORED " --table '`b``, c`,d e'");
     s.more = 4;
-    expect_undo(&s, RESTORED " --table '`b``, c`,d e'; that is only 2 of 7 tables; this loads dump "
-                             "s8-2, to copy the others from, into another schema: " RESTORED
-                             " --into SCHEMA");
+    expect_undo(&s, RESTORED " --table '`b``, c`,d e'; the command restores only 2 of 7 tables; "
+                             "this loads dump s8-2 into another schema, to copy more of them from "
+                             "there: " RESTORED " --into SCHEMA");
     s.more = 0;
     snprintf(s.tables[2].dump, sizeof s.tables[2].dump, "s8-1");
-    expect_undo(&s, RESTORED " --table '`b``, c`'; that is only 1 of 3 tables; this loads dump "
-                             "s8-1, to copy the others from, into another schema: worldkeeper "
-                             "--restore=s8-1 --into SCHEMA");
+    expect_undo(&s, RESTORED " --table '`b``, c`'; the command restores only 1 of 3 tables; "
+                             "this loads dump s8-1 into another schema, to copy more of them from "
+                             "there: worldkeeper --restore=s8-1 --into SCHEMA");
     s.count = 1; /* the one that no dump has */
     expect_undo(&s, "");
 }
