@@ -72,9 +72,9 @@ json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now)
  * told of the accepted ones. `m`, `p` and `r`: for REQUEST_SEND; the heartbeat has no message.
  * Returns 0, or -1. With r->accepted, the server refused some of the mail's recipients and accepted
  * the others; the error names the refused ones. r->left has who received each alert and who must be
- * tried again (outbox_partly()); all others are refused permanently. With r->unneeded, no recipient lacked any of the alerts, and
- * no request was made. Without r->accepted, all of the message that `p` was not told
- * of was not delivered and must be retried. */
+ * tried again (outbox_partly()); all others are refused permanently. With r->unneeded, no recipient
+ * lacked any of the alerts, and no request was made. Without r->accepted, all of the message that
+ * `p` was not told of was not delivered and must be retried. */
 int alert_request(const struct config *c, enum alert_channel ch, enum request_depth depth,
                   const struct message *m, const struct request_progress *p,
                   struct request_result *r, struct err *e);
