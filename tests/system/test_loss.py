@@ -135,7 +135,7 @@ def test_a_log_that_the_machine_took_with_it(make_server, make_world, make_keepe
         unknown(result, 0, last_word(keeper) + 2)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts another /proc")
+@pytest.mark.needs("root", "mount")
 @pytest.mark.parametrize("told", [True, False])
 def test_the_boot_in_the_sandbox_of_the_unit(make_server, make_world, make_keeper, told):
     """The unit hides the kernel's id of the boot (ProcSubset=pid) and passes it in a variable. A process in there then records
