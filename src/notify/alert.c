@@ -20,10 +20,15 @@
 #define FACTS_MAX 40
 #define FACT_MAX 200 /* bytes of one fact */
 
+static bool is_webhook(enum alert_channel ch)
+{
+    return ch >= ALERT_WEBHOOK && ch < ALERT_CHANNELS;
+}
+
 /* Returns NULL if the channel is not a webhook. */
 static const struct config_webhook *webhook_of(const struct config *c, enum alert_channel ch)
 {
-    return ch >= ALERT_WEBHOOK && ch < ALERT_CHANNELS ? &c->webhooks[ch - ALERT_WEBHOOK] : NULL;
+    return is_webhook(ch) ? &c->webhooks[ch - ALERT_WEBHOOK] : NULL;
 }
 
 const char *alert_channel_name(const struct config *c, enum alert_channel ch)
@@ -37,16 +42,16 @@ const char *alert_channel_name(const struct config *c, enum alert_channel ch)
 
 bool alert_channel_on(const struct config *c, enum alert_channel ch)
 {
-    const struct config_webhook *w = webhook_of(c, ch);
     return ch == ALERT_SMTP ? c->smtp.url != NULL
-           : w              ? config_webhook_on(w)
+           : is_webhook(ch) ? config_webhook_on(webhook_of(c, ch))
                             : c->heartbeat_url || c->heartbeat_url_file;
 }
 
 int64_t alert_channel_timeout(const struct config *c, enum alert_channel ch)
 {
-    const struct config_webhook *w = webhook_of(c, ch);
-    return ch == ALERT_SMTP ? c->smtp.timeout : w ? w->timeout : c->heartbeat_timeout;
+    return ch == ALERT_SMTP ? c->smtp.timeout
+           : is_webhook(ch) ? webhook_of(c, ch)->timeout
+                            : c->heartbeat_timeout;
 }
 
 bool alert_wanted(const struct config *c, unsigned event)
