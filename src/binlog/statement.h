@@ -3,9 +3,9 @@
  * of ours, or something that row changes cannot express. In doubt it is the last. Pure text.
  *
  * Statements are judged by their effect on rows, columns and the primary key, by which rows are
- * found. A statement that may change rows counts in any schema, because a view, a trigger or a
- * routine there may lead to the world. An ALTER of a comment, an index or an option, OPTIMIZE and
- * the like mean nothing, and names in comments and literals do not count. */
+ * found. A statement that may change rows counts in any schema except `mysql`, because a view, a
+ * trigger or a routine there may lead to the world. An ALTER of a comment, an index or an option,
+ * OPTIMIZE and the like mean nothing, and names in comments and literals do not count. */
 #ifndef WK_BINLOG_STATEMENT_H
 #define WK_BINLOG_STATEMENT_H
 
