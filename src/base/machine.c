@@ -80,7 +80,7 @@ void machine_boot_parse(const char *text, char out[MACHINE_BOOT])
         out[0] = '\0';
 }
 
-void machine_boot(char out[MACHINE_BOOT])
+static void read_boot(char out[MACHINE_BOOT])
 {
     char line[64] = "";
     const char *passed = getenv("WORLDKEEPER_BOOT");
@@ -89,4 +89,14 @@ void machine_boot(char out[MACHINE_BOOT])
     if (f)
         fclose(f);
     machine_boot_parse(read || !passed ? line : passed, out);
+}
+
+const char *machine_boot(void)
+{
+    static char boot[MACHINE_BOOT];
+    static bool known;
+    if (!known)
+        read_boot(boot);
+    known = true;
+    return boot;
 }

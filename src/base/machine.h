@@ -19,10 +19,11 @@ int64_t memory_available(void);
 /* Returns the process that holds a flock on the file with this inode; 0 if that process is not
  * visible from here; -1 if no process holds it, or a sandbox hides which one. */
 int flock_holder(ino_t inode);
-/* Sets `out` to the kernel's id of this boot, 32 hex digits; "" if it is not known. A sandbox that
- * hides the id from /proc passes it in the variable WORLDKEEPER_BOOT (systemd: %b). */
-void machine_boot(char out[MACHINE_BOOT]);
-/* Like machine_boot(), from the text of boot_id; dashes are optional. Pure. */
+/* Returns the kernel's id of this boot, 32 hex digits; "" if it is not known. A sandbox that hides
+ * the id from /proc passes it in the variable WORLDKEEPER_BOOT (systemd: %b). It is read only once,
+ * because no process outlives a boot. Main thread only. */
+const char *machine_boot(void);
+/* Sets `out` to the id in the text of boot_id, with or without dashes; "" if it has none. Pure. */
 void machine_boot_parse(const char *text, char out[MACHINE_BOOT]);
 
 #endif

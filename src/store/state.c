@@ -95,14 +95,12 @@ void state_alive(struct state *s, wall_t at)
 {
     s->known = true;
     s->alive_at = at;
-    machine_boot(s->boot);
+    snprintf(s->boot, sizeof s->boot, "%s", machine_boot());
 }
 
 bool state_same_boot(const struct state *s)
 {
-    char boot[MACHINE_BOOT];
-    machine_boot(boot);
-    return boot[0] && strcmp(s->boot, boot) == 0;
+    return s->boot[0] && strcmp(s->boot, machine_boot()) == 0;
 }
 
 void state_restored(struct state *s, const struct state_made *made)
