@@ -42,7 +42,6 @@ struct work {
     mono_t look, not_before;
     char held[160]; /* why it is due but does not begin; "": it is not due, or it begins */
     unsigned passing;
-    bool counts; /* the run that has just ended counts as the last one */
 };
 
 static struct drills {
@@ -174,35 +173,32 @@ void drills_begun(struct world *w)
 
 /* ---- the result of a run ---- */
 
-/* Sets k->counts of a run that has ended. */
-static void drills_decide(struct work *k, const struct err *e)
+/* Returns whether a run that ends with this error counts as the last one. */
+static bool run_counts(const struct work *k, const struct err *e)
 {
     /* These errors say nothing about dump and journal: the run was stopped, the server is
      * unreachable or refuses, locks are held, or no connection is free. */
     bool passing = e && (e->cls == ERR_ABORTED || e->cls == ERR_UNREACHABLE || e->cls == ERR_BUSY ||
                          e->cls == ERR_REFUSED || e->cls == ERR_STALLED || db_no_connection(e));
-    k->counts = !passing || (e->cls != ERR_ABORTED && k->runs && ++k->passing >= PASSING_MAX);
+    return !passing || (e->cls != ERR_ABORTED && k->runs && k->passing + 1 >= PASSING_MAX);
 }
 
 bool drills_count(const struct world *w, const struct request *r, const struct err *e)
 {
-    struct work *k = &drills.work[DRILL];
-    k->counts = false;
-    if (history_counts(w->cfg, r))
-        drills_decide(k, e);
-    return k->counts;
+    return history_counts(w->cfg, r) && run_counts(&drills.work[DRILL], e);
 }
 
 static void supervisor_drills_ended(struct world *w, int kind, json_t *fields /* taken */,
                                     const struct err *e)
 {
     struct work *k = &drills.work[kind];
-    bool by_clock = k->runs;
+    bool by_clock = k->runs, counts = run_counts(k, e);
     k->runs = false;
     w->status_dirty = true;
-    if (!k->counts) {
+    if (!counts) {
         json_decref(fields);
         if (by_clock) {
+            k->passing += e->cls != ERR_ABORTED;
             *drills_state_of(w, kind) = k->before;
             w->state_dirty = true;
         }
@@ -279,8 +275,7 @@ static int drills_child_main(int fd, void *arg)
 static void verify_ended(struct world *w, json_t *fields /* taken */, const struct err *e)
 {
     json_t *record = json_deep_copy(fields);
-    drills_decide(&drills.work[VERIFY], e);
-    if (!drills.work[VERIFY].counts)
+    if (!run_counts(&drills.work[VERIFY], e))
         history_discount(record);
     history_add(w, HISTORY_VERIFY, record);
     w->poll_disk = true; /* the verify may have found a damaged dump */

@@ -17,7 +17,8 @@ extern const struct part drills_part;
  * possible. */
 bool drills_due(struct world *w, mono_t now);
 void drills_begun(struct world *w);
-/* Decides whether a drill that ended counts as the last one. Called once, before drills_ended(). */
+/* Returns whether a drill that ended so counts as the last one; to be asked before
+ * drills_ended(). */
 bool drills_count(const struct world *w, const struct request *r, const struct err *e);
 /* Handles the end of a drill of the supervisor, scheduled or requested. `e`: NULL if it passed. */
 void drills_ended(struct world *w, const struct request *r, const json_t *result,

@@ -205,7 +205,6 @@ static void start_drill(struct world *w)
     drills_begun(w);
     if (jobs_start(w, &r, &e) == 0)
         return;
-    drills_count(w, &r, &e);
     drills_ended(w, &r, NULL, &e);
     request_free(&r);
 }
