@@ -20,9 +20,6 @@
 /* Key of an alert whose mail some recipients have received: these addresses, and those that refused
  * it permanently. All others lack it, including one that has since been added to the config. */
 #define ALERT_RECEIVED "received"
-/* The addresses that still lack it, in files of earlier versions. Ignored, because it does not tell
- * a new address from one that has the alert: all recipients get it again. */
-#define ALERT_LACKING "recipients"
 
 /* The numbers from ALERT_WEBHOOK on are the config's webhooks, by slot. The heartbeat is a channel
  * that carries no alerts. */

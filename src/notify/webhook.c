@@ -74,7 +74,6 @@ static json_t *alerts_that_fit(const struct message *m, size_t *left_out)
         json_t *plain = json_copy(a);
         json_object_del(plain, "earlier");
         json_object_del(plain, ALERT_RECEIVED);
-        json_object_del(plain, ALERT_LACKING);
         json_array_insert_new(out, 0, plain);
         if (json_is_object(earlier))
             json_array_insert(out, 0, earlier);

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "restore/permit.h"
 
-#define TABLES_MAX 300 /* bytes of the names in a shortened list, except for the first one */
+#define TABLES_MAX 300 /* bytes of a shortened list of tables; its first name may be longer */
 
 void last_restore_set(struct last_restore *l, json_t *shown)
 {
@@ -46,19 +46,19 @@ static bool last_restore_fits(const json_t *o, char *out, size_t size)
 
 void last_restore_save(const json_t *shown, char *out, size_t size)
 {
-    static const char *const texts[] = {
-        "as_dumped", "conflict_tables", "passed_over", "definitions", "journal", "warning", NULL};
+    static const char *const texts[] = {"as_dumped",   "conflict_tables", "passed_over",
+                                        "definitions", "journal",         "warning"};
     static const char *const kept[] = {"at", "ok", "only"};
     json_auto_t *o = json_copy((json_t *)(uintptr_t)shown);
     if (last_restore_fits(o, out, size))
         return;
     shorten_tables(o);
-    for (size_t i = 0; !last_restore_fits(o, out, size); i++) {
-        if (!texts[i])
-            break;
+    bool fits = last_restore_fits(o, out, size);
+    for (size_t i = 0; !fits && i < sizeof texts / sizeof *texts; i++) {
         json_object_del(o, texts[i]);
+        fits = last_restore_fits(o, out, size);
     }
-    if (last_restore_fits(o, out, size))
+    if (fits)
         return;
     json_auto_t *least = json_object();
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
