@@ -624,8 +624,8 @@ static int need_recorded(struct action_context *a, struct err *e)
     if (life_is(&newest.now, &own))
         return 0;
     err_set(e, ERR_REFUSED, 0,
-            "the record of the world in the store does not name generation %" PRIu64
-            ", which is the world here",
+            "the record of the world in the store names another generation than %" PRIu64
+            ", the one here",
             own.generation);
     return err_hint(e, "this machine still keeps the world; repeat the command: the supervisor "
                        "writes the record before it stores anything of a new generation");

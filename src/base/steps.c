@@ -196,9 +196,8 @@ static const char *cut_before(const char *s, const char *to)
     return last;
 }
 
-/* Returns true if a quotation mark begins something here: a backtick anywhere, the others where a
- * word begins or after a character set (SQL: _utf8mb4'text'), because they are apostrophes
- * elsewhere. */
+/* Returns true if a quotation begins here. A backtick always begins one. The other marks do where a
+ * word begins and after a character set (SQL: _utf8mb4'text'); elsewhere they are apostrophes. */
 static bool quote_opens(const char *hint, const char *at)
 {
     const char *word = at;
@@ -234,8 +233,8 @@ char *steps_unquoted(const char *hint)
         const char *from = hint + i + 1, *close = quote_close(hint + i),
                    *cut = cut_before(from, close ? close : hint + len), *end = close ? close : cut;
         if (close && cut) {
-            /* A text that was cut inside quotes may end here, and what closes them may open others:
-             * the rest is shown as cut, because no command in it is certain. */
+            /* If the text was cut inside these quotes, the mark that was found belongs to another
+             * quotation. No command after it is certain, so the rest counts as cut. */
             memset(copy + i, 'x', len - i);
             memcpy(copy + len - strlen(CUT), CUT, sizeof CUT);
             break;

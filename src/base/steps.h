@@ -17,8 +17,8 @@ struct steps {
 };
 
 /* Returns a copy of a hint of the same length, with letters in place of what is in quotes (of a
- * shell or of SQL). Names and paths come from servers, files and other people, so hints have them
- * in quotes (sql_ident(), buf_shell()): nothing in them is a command or ends a clause. malloc. */
+ * shell or of SQL). A hint has names that others chose in quotes (sql_ident(), buf_shell()):
+ * nothing in them is a command or ends a clause. malloc. */
 char *steps_unquoted(const char *hint);
 
 /* Recognizes, in clauses that "; " separates and outside quotes:

@@ -21,8 +21,9 @@
 /* Flag of a statement that only has a meaning in its own session: it may concern a temporary table,
  * or followed such a statement in a procedure. */
 #define EVENT_OF_SESSION 0x04u
-/* Flag of a statement that needs no default schema, such as CREATE DATABASE and COMMIT. Of those
- * that delete rows, only the one has it by which MariaDB empties a MEMORY table after a restart. */
+/* Flag of a statement that needs no default schema, such as CREATE DATABASE and COMMIT. Among
+ * statements that delete rows, it marks the one by which MariaDB empties a MEMORY table after a
+ * restart. */
 #define EVENT_NO_SCHEMA 0x08u
 
 enum event_kind {

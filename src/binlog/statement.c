@@ -468,7 +468,8 @@ static bool only_a_name(struct words w)
 }
 
 /* Judges TRUNCATE [TABLE] name, and the statement that the server itself logs after a restart,
- * which is a DELETE in older versions. That one names a table; a client's may name a view. */
+ * which is a DELETE in older versions. The server's DELETE names a table; a client's may name a
+ * view. */
 static bool judge_emptied(const struct statement_world *world, const char *from, bool by_server,
                           const char *sql, size_t len, struct statement *out)
 {

@@ -124,8 +124,8 @@ static void show_list(const json_t *o)
                files ? "the journal's segments" : "the server's binary log");
         DRAW_TABLE(ranges, ranges_columns);
     } else if (json_is_object(journal) && !files && !js_flag(journal, "asked")) {
-        puts("\ntimes that --restore --at reaches: unknown, because the server did not say how "
-             "much of its binary log it has");
+        puts("\ntimes that --restore --at reaches: unknown, because the server gave no list of "
+             "its binary logs");
     }
 }
 

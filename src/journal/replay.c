@@ -28,8 +28,8 @@
 #define PROGRESS_GROUPS 4096u
 /* maximum difference between the clocks of the server's machine and this one */
 #define CLOCKS_APART_MS 600000
-/* Late transactions are looked for until more than so many others follow each other: a moment long
- * ago must not cost the reading of the whole log. */
+/* The search for late transactions ends after more than so many later ones in a row, so that a
+ * moment long ago does not cost the reading of the whole log. */
 #define LATER_MAX fault_limit("journal.later", 100000)
 
 /* How changes are handled at this point. */
@@ -66,7 +66,7 @@ struct run {
         bool counting;
         unsigned later; /* number of transactions in a row that are later */
         wall_t most;    /* latest time of a transaction since the requested time was over */
-        bool in_time;   /* the current transaction is not later than the requested time */
+        bool in_time;   /* the current transaction has a time up to the requested one */
         bool of_world;  /* and it changes the world */
     } late;             /* while PHASE_LATER */
     /* Transactions that were rejected after part of them was merged: incomplete ones, or ones
@@ -752,8 +752,8 @@ static void late_end(struct run *r)
     r->late.in_time = r->late.of_world = false;
 }
 
-/* Counts the world's transactions that are late: not later than the requested time, but after one
- * that is. Counting ends where the changes of the world would end without a requested time. */
+/* Counts the world's late transactions: they have times up to the requested one, but follow a later
+ * transaction. Counting ends where the changes of the world would end without a requested time. */
 static void replay_count_late(struct run *r, const struct change *c)
 {
     switch (c->kind) {

@@ -314,8 +314,8 @@ int db_wait_as_before(struct db *db, const char *was, int rc, struct err *e)
     return rc < 0 || back ? rc : err_pass(e, &why);
 }
 
-/* Reads the session's id, and with `several` as much as a statement may have, from the answer to
- * `sql`. */
+/* Sends `sql`, and reads the session's id from the answer; with `several` also the length of the
+ * longest statement that the server accepts. */
 static int read_facts(struct db *db, bool several, const char *sql, size_t len, struct err *e)
 {
     struct db_rows *r = db_select_len(db, several ? "uu" : "u", sql, len, e);

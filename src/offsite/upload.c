@@ -288,8 +288,8 @@ void upload_sweep(struct upload *u, const char *folder)
     u->unswept = why;
 }
 
-/* Returns 1 if this machine has begun another life of its world since it was last asked whose the
- * world is, 0 if not, -1 on error. */
+/* Returns 1 if this machine has begun another life of its world since the last call of u->whose, 0
+ * if not, -1 on error. */
 static int upload_lives_anew(const struct upload *u, struct state *now, struct err *e)
 {
     if (state_load(u->dirfd, now, e) < 0)

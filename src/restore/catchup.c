@@ -28,8 +28,8 @@
 
 /* A sign of life this long after a loss cannot be explained by a clock that is slightly off. */
 #define LATER_MS fault_wait(60000)
-/* The log has the second in which a statement began, at the place where it ended: on any busy
- * server some of two neighboring seconds are in the other order, which is not reported. */
+/* Statements are in the log in the order in which they ended, with the second in which they began.
+ * So two neighboring seconds may be out of order on a busy server; that is not reported. */
 #define TIMES_APART_MS 1000
 #define LOOK_US 100000 /* interval of checks for a dump that is arriving */
 

@@ -187,7 +187,7 @@ static int take_out(struct applying *a, const struct target *t, const struct db_
     return all || *gone == count ? 0 : warm_apply_misfits(t, count, *gone, e);
 }
 
-/* Counts the rows of the side table that are in the table. */
+/* Counts the rows of the side table for which the table has a row. `join`: the condition. */
 static int count_joined(struct applying *a, const struct target *t, const struct buf *join,
                         uint64_t *count, struct err *e)
 {
@@ -274,9 +274,9 @@ static uint64_t rows_touched(const struct delta_table *d)
 }
 
 /* Applies changes after deleting all rows that they touch. This is for the time after a kill, and
- * for a value of another unique key that moves from one row to another. How many of these rows are
- * there is unknown then, but no attempt deletes another row: the remaining ones are counted. A
- * table that was done before the kill is recognized by its number of rows, which was noted. */
+ * for a value of another unique key that moves from one row to another. The killed attempt may have
+ * deleted some of these rows, so their number proves nothing; the other rows are counted. A table
+ * that was finished before the kill is recognized by its number of rows, which was noted. */
 static int apply_anew(struct applying *a, struct target *t, const struct db_table *now,
                       struct delta_table *d, struct err *e)
 {
@@ -426,9 +426,9 @@ static int warm_apply_apply_rows(struct applying *a, struct target *t, const str
                : rc;
 }
 
-/* Checks rows that the server took with warnings. It warns of the number 0, the error value of an
- * ENUM, but stores it. The side table has numbers instead of members: it takes the rows without a
- * warning unless another value does not fit. */
+/* Checks rows that the server took with warnings. The server warns of an ENUM's error value, number
+ * 0, but stores it. The side table has numbers instead of members, so it takes these rows without a
+ * warning, unless another value does not fit. */
 static int confirm_rows(struct applying *a, const struct target *t, const struct db_table *now,
                         struct delta_table *d, struct err *e)
 {

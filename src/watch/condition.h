@@ -7,9 +7,9 @@
 #include "watch/guard.h"
 
 #define CONDITION_KEY 64
-/* Bytes of a hint. The longest is a sentence of 70 and the command that restores
+/* Bytes of a hint. The longest has two sentences and two commands: one restores
  * STATEMENT_DEED_TABLES tables, whose names have 64 characters, each of 4 bytes once it is quoted
- * for the shell. */
+ * for the shell; the other loads a dump with a name of DUMP_NAME_MAX bytes (test_longest_undo). */
 #define CONDITION_HINT 2944
 
 struct condition {
