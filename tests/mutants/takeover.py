@@ -79,7 +79,7 @@ def torture(binary, variant, rounds, seed, kind):
                            "-k", "test_torture", "test_takeover_torture.py"], env=env, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", cwd=os.path.join(ROOT, "tests/system"))
     ended = len(re.findall(r"^\S+ round \d+: ", done.stdout, re.M))
-    wrong = re.search(r"^E +AssertionError: (.*)", done.stdout, re.M)
+    wrong = re.search(r"^E +(?:AssertionError|wk\.util\.Timeout): (.*)", done.stdout, re.M)  # what the torture counts as a violation
     if not wrong and (done.returncode or ended < rounds):
         raise SystemExit(f"takeover: {variant.name}: the torture ended for another reason:\n{done.stdout[-3000:]}")
     return ended, wrong and wrong[1], done.stdout
