@@ -21,6 +21,7 @@
 #include "store/state.h"
 #include "supervisor/history_file.h"
 #include "supervisor/published.h"
+#include "supervisor/status_files.h"
 
 /* Packets are handled one at a time. Each write is either complete or has no effect
  * (file_publish(), file_commit()). A failure is reported once, and the supervisor sends the data
@@ -116,23 +117,14 @@ static int open_dirs(struct disk_writer *s, struct err *e)
 }
 
 /* Publishes the history and the status page. The page is made from the status.json that was just
- * written, so both agree. */
-static int publish_history(struct disk_writer *s, const json_t *files, struct err *e)
+ * written, so both agree. `json`: its text, NULL if it was not written. */
+static int publish_history(struct disk_writer *s, const char *json, struct err *e)
 {
     const struct config *c = s->args->cfg;
-    const json_t *f;
-    json_t *status = NULL;
-    size_t i;
     if (history_file_publish(c->name, s->args->dump_dirfd, s->status_dirfd, e) < 0)
         return -1;
-    json_array_foreach((json_t *)(uintptr_t)files, i, f)
-    {
-        if (c->page && strcmp(js_text(f, "name"), c->json_file) == 0 && !status)
-            status = json_loads(js_text(f, "data"), 0, NULL);
-    }
-    int rc = status ? site_publish(s->site, s->status_dirfd, status, history_file_events(), e) : 0;
-    json_decref(status);
-    return rc;
+    json_auto_t *status = json && c->page ? json_loads(json, 0, NULL) : NULL;
+    return status ? site_publish(s->site, s->status_dirfd, status, history_file_events(), e) : 0;
 }
 
 /* Updates only the time of the flag file if its text is unchanged. The text stays the same for
@@ -167,12 +159,25 @@ static void say_until(mono_t lease)
     fence_said(valid.ms < lease.ms ? valid : lease);
 }
 
-static void disk_writer_publish(struct disk_writer *s, const json_t *files)
+static int write_status_file(struct disk_writer *s, const struct status_file *f, struct err *e)
 {
+    const char *flag = s->args->cfg->flag_file;
+    if (!f->text)
+        return file_remove(s->status_dirfd, f->name, e);
+    if (flag && strcmp(f->name, flag) == 0)
+        return write_flag(s, f->name, f->text, e);
+    return file_republish(s->status_dirfd, f->name, f->text, strlen(f->text), 0644, e);
+}
+
+static void disk_writer_publish(struct disk_writer *s, const struct packet *m)
+{
+    struct status_files files = status_files_read(m->data, m->len);
+    struct status_file f;
     struct err e;
+    const char *json_file = s->args->cfg->json_file, *json = NULL;
+    bool up = files.up;
     if (!s->args->cfg->status_dir)
         return;
-    bool up = json_object_get(json_array_get(files, 0), "fenced");
     /* A status from before the end of the lease is no longer true if this process slept
      * meanwhile. */
     mono_t lease = fence_until();
@@ -187,18 +192,13 @@ static void disk_writer_publish(struct disk_writer *s, const json_t *files)
         return;
     }
     int rc = open_dirs(s, &e);
-    for (size_t i = 0; i < json_array_size(files); i++) {
-        const json_t *f = json_array_get(files, i);
-        const char *name = js_text(f, "name"), *data = js_text(f, "data");
-        if (rc == 0 && !json_object_get(f, "data"))
-            rc = file_remove(s->status_dirfd, name, &e);
-        else if (rc == 0 && s->args->cfg->flag_file && strcmp(name, s->args->cfg->flag_file) == 0)
-            rc = write_flag(s, name, data, &e);
-        else if (rc == 0)
-            rc = file_republish(s->status_dirfd, name, data, strlen(data), 0644, &e);
+    while (rc == 0 && status_files_next(&files, &f)) {
+        rc = write_status_file(s, &f, &e);
+        if (json_file && strcmp(f.name, json_file) == 0)
+            json = f.text;
     }
-    if (rc == 0 && s->args->cfg->json_file)
-        rc = publish_history(s, files, &e);
+    if (rc == 0 && json_file)
+        rc = publish_history(s, json, &e);
     if (rc < 0) {
         close_status(s);
         report_failure(s, DISK_PUBLISH, &e);
@@ -366,7 +366,7 @@ int disk_writer_worker(int fd, void *arg)
         json_t *o = NULL;
         switch ((enum disk_request)m.type) {
         case DISK_PUBLISH:
-            disk_writer_publish(&s, o = packet_json(&m, 0));
+            disk_writer_publish(&s, &m);
             break;
         case DISK_STATE:
             if (!(data = packet_struct(&m, sizeof(struct state))))

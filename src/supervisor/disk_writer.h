@@ -14,8 +14,7 @@
 
 /* Requests to it. JSON is the content of the file. */
 enum disk_request {
-    DISK_PUBLISH,   /* JSON [{"name","data"},…]: status files, by file_publish(), mode 0644; one
-                     * without data is removed */
+    DISK_PUBLISH,   /* status files (status_files.h), by file_publish(), mode 0644 */
     DISK_STATE,     /* struct state: state.json, by file_commit() */
     DISK_ALERT,     /* JSON, into the alert queue -> DISK_STORED */
     DISK_REWRITE,   /* JSON [number, alert]: replaces one in the queue */

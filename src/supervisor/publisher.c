@@ -23,6 +23,7 @@
 #include "supervisor/prober.h"
 #include "supervisor/published.h"
 #include "supervisor/recorder.h"
+#include "supervisor/status_files.h"
 #include "supervisor/world.h"
 
 /* status.json is built from the parts' own JSON. Metrics and page are made from it, so that they
@@ -229,35 +230,56 @@ static json_t *publisher_figures(const struct world *w, const json_t *status)
     return o;
 }
 
-static void add_file(json_t *list, const char *name, const char *data)
+/* What is published in each status file; NULL or empty if it is not published. */
+struct texts {
+    char flag[130];
+    char *json;
+    struct buf metrics;
+    bool up;
+};
+
+static void texts_make(struct world *w, struct texts *t)
 {
-    json_array_append_new(list, json_pack("{s:s, s:s}", "name", name, "data", data));
+    json_auto_t *status = publish_status_json(w);
+    *t = (struct texts){0};
+    guard_flag(&w->guard, &w->guard_cfg, clock_mono(), t->flag);
+    /* Games read the flag file: one word and a line end, and never UP once the fence is closed. */
+    size_t end = strlen(t->flag);
+    t->up = strcmp(t->flag, "UP") == 0;
+    snprintf(t->flag + end, sizeof t->flag - end, "\n");
+    if (w->cfg->json_file)
+        t->json = json_dumps(status, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    if (w->cfg->metrics_file) {
+        json_object_set_new(status, "figures", publisher_figures(w, status));
+        metrics_text(w->cfg->name, status, &t->metrics);
+    }
 }
 
-static json_t *status_files(struct world *w)
+static void texts_free(struct texts *t)
 {
-    char flag[130];
-    json_t *status = publish_status_json(w), *files = json_array();
-    SCOPED(xfree) char *s = json_dumps(status, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    guard_flag(&w->guard, &w->guard_cfg, clock_mono(), flag);
-    /* Games read the flag file: one word and a line end, and never UP once the fence is closed. */
-    size_t end = strlen(flag);
-    bool up = strcmp(flag, "UP") == 0;
-    snprintf(flag + end, sizeof flag - end, "\n");
-    if (w->cfg->flag_file)
-        add_file(files, w->cfg->flag_file, flag);
-    if (w->cfg->json_file && s)
-        add_file(files, w->cfg->json_file, s);
-    if (w->cfg->metrics_file) {
-        SCOPED(buf_free) struct buf b = {0};
-        json_object_set_new(status, "figures", publisher_figures(w, status));
-        metrics_text(w->cfg->name, status, &b);
-        add_file(files, w->cfg->metrics_file, b.p);
-    }
-    if (up && json_array_size(files)) /* must not be written after the lease has ended */
-        json_object_set_new(json_array_get(files, 0), "fenced", json_true());
-    json_decref(status);
-    return files;
+    free(t->json);
+    buf_free(&t->metrics);
+}
+
+static int send_files(const struct world *w, const struct buf *files)
+{
+    return disk_writer_send(&w->disk_writer, DISK_PUBLISH, files->p, files->len);
+}
+
+static int send_status(struct world *w)
+{
+    const struct config *c = w->cfg;
+    SCOPED(texts_free) struct texts t;
+    SCOPED(buf_free) struct buf files = {0};
+    texts_make(w, &t);
+    status_files_begin(&files, t.up);
+    if (c->flag_file)
+        status_files_add(&files, c->flag_file, t.flag);
+    if (t.json)
+        status_files_add(&files, c->json_file, t.json);
+    if (c->metrics_file)
+        status_files_add(&files, c->metrics_file, t.metrics.p);
+    return send_files(w, &files);
 }
 
 void publish_status(struct world *w)
@@ -273,7 +295,7 @@ void publish_status(struct world *w)
     snprintf(publisher.systemd_status, sizeof publisher.systemd_status, "%s", b.p);
     if (!w->cfg->status_dir)
         return;
-    if (disk_writer_send_json(&w->disk_writer, DISK_PUBLISH, status_files(w)) < 0)
+    if (send_status(w) < 0)
         publisher.next = mono_add(clock_mono(), 1000); /* try again with a status of that time */
     else
         publisher.late.now = 0;
@@ -288,11 +310,18 @@ static bool publishes_as(const struct config *c, const char *dir, const char *na
     return as && c->status_dir && strcmp(c->status_dir, dir) == 0;
 }
 
+static void leave_file(struct buf *files, const char *name, const char *text, const char *dir,
+                       const struct config *next)
+{
+    if (name && !publishes_as(next, dir, name))
+        status_files_add(files, name, text);
+}
+
 /* Rewrites the files that the new config no longer publishes. Without this, they would show their
  * last state for ever. */
 void publish_leave(struct world *w, const struct config *next)
 {
-    const char *dir = w->cfg->status_dir, *metrics_file = w->cfg->metrics_file;
+    const char *dir = w->cfg->status_dir;
     struct guard watching = w->guard;
     if (!dir)
         return;
@@ -307,21 +336,19 @@ void publish_leave(struct world *w, const struct config *next)
     else
         line_set(w->guard.reason, sizeof w->guard.reason,
                  "since a reload the config has no [status] dir");
-    json_t *files = status_files(w);
+    SCOPED(texts_free) struct texts t;
+    SCOPED(buf_free) struct buf files = {0};
+    texts_make(w, &t);
     w->guard = watching;
-    for (size_t i = json_array_size(files); i-- > 0;) {
-        json_t *f = json_array_get(files, i);
-        if (publishes_as(next, dir, js_text(f, "name")))
-            json_array_remove(files, i);
-        else if (metrics_file && strcmp(js_text(f, "name"), metrics_file) == 0)
-            json_object_del(f, "data"); /* otherwise a collector would read the same series twice */
-    }
+    status_files_begin(&files, false);
+    leave_file(&files, w->cfg->flag_file, t.flag, dir, next);
+    leave_file(&files, w->cfg->json_file, t.json, dir, next);
+    /* A collector would read the same series twice, from the old file and the new one. */
+    leave_file(&files, w->cfg->metrics_file, NULL, dir, next);
     for (size_t i = 0; w->cfg->page && site_files[i]; i++)
         if (!next->page || !next->status_dir || strcmp(next->status_dir, dir) != 0)
-            json_array_append_new(files, json_pack("{s:s}", "name", site_files[i]));
-    if (json_array_size(files) == 0)
-        json_decref(files);
-    else if (disk_writer_send_json(&w->disk_writer, DISK_PUBLISH, files) < 0)
+            status_files_add(&files, site_files[i], NULL);
+    if (status_files_any(&files) && send_files(w, &files) < 0)
         log_line(LOG_WARN_, "the old status files in %s keep their last content: remove them", dir);
     w->status_dirty = true;
 }

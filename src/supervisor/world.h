@@ -31,6 +31,7 @@
  *   words              the texts of alerts
  *   condition_words    conditions, their names and subjects
  *   published          how long published files are valid
+ *   status_files       the status files as one packet
  */
 #ifndef WK_SUPERVISOR_WORLD_H
 #define WK_SUPERVISOR_WORLD_H
