@@ -18,6 +18,7 @@ static struct dumps {
     bool have;
     struct manifest newest; /* without its list of tables */
     mono_t taken, next;     /* taken: time of the newest dump; without a dump, our start */
+    bool asked;             /* `next` has another reason than the interval */
     unsigned failures;      /* failed dumps in a row */
     int64_t pause;          /* ms waited after the last failure */
     /* Nonces of all intact dumps: they are earlier lives of this world, not another world. */
@@ -52,19 +53,23 @@ static void set_newest(struct world *w, const struct manifest *m)
     learn_nonce(m->nonce);
 }
 
-/* Schedules the next dump by the age of the newest one, not by the time when the config was
- * read. */
+/* Schedules the next dump by the age of the newest one, not by the time when the config was read. A
+ * dump that was asked for stays due at its time unless the interval ends before: it may retry a
+ * failed one, close a gap, or be the first one of a restored world. */
 static void by_interval(struct world *w)
 {
-    mono_t now = clock_mono();
-    if (dumps.have)
-        dumps.next = mono_add(dumps.taken, w->cfg->dump_interval);
-    if (mono_reached(now, dumps.next))
-        dumps.next = now;
+    mono_t now = clock_mono(),
+           next = dumps.have ? mono_add(dumps.taken, w->cfg->dump_interval) : dumps.next;
+    if (mono_reached(now, next))
+        next = now;
+    if (dumps.asked && mono_reached(next, dumps.next))
+        return;
+    dumps.next = next;
+    dumps.asked = false;
 }
 
-/* After a config change, a shorter interval may make a dump due at once. A dump that is already
- * due, such as the first one of a restored world, stays due. */
+/* After a config change, a shorter interval may make a dump due at once. A dump that is already due
+ * stays due. */
 static void dumps_restart(struct world *w)
 {
     if (!mono_reached(clock_mono(), dumps.next))
@@ -80,9 +85,10 @@ void dumps_load(struct world *w, const struct catalog *c)
     if (c->round_nonce[0])
         learn_nonce(c->round_nonce);
     dumps.have = false;
-    dumps.next = clock_mono();
-    if (!newest)
+    if (!newest) {
+        dumps.next = clock_mono();
         return;
+    }
     set_newest(w, &newest->m);
     by_interval(w);
 }
@@ -93,6 +99,7 @@ void dumps_stored(struct world *w, const struct manifest *m)
     /* The interval is counted from the end of this dump, so that there is a pause even if a dump
      * takes longer than the interval. */
     dumps.next = mono_add(clock_mono(), w->cfg->dump_interval);
+    dumps.asked = false;
     dumps.failures = 0;
     dumps.pause = 0;
 }
@@ -104,7 +111,7 @@ int64_t dumps_failed(struct world *w, bool next_interval)
     if (wait > w->cfg->dump_interval || next_interval)
         wait = w->cfg->dump_interval;
     dumps.failures++;
-    dumps.next = mono_add(clock_mono(), wait);
+    dumps_due(mono_add(clock_mono(), wait));
     return wait;
 }
 
@@ -126,6 +133,7 @@ mono_t dumps_next(void)
 void dumps_due(mono_t when)
 {
     dumps.next = when;
+    dumps.asked = true;
 }
 
 /* Reports a newest dump that is older than [dump] max_age. */

@@ -32,6 +32,7 @@ int64_t dumps_age(mono_t now);
 bool dumps_know_nonce(const char *nonce);
 unsigned dumps_failures(void); /* number in a row */
 mono_t dumps_next(void);
+/* Asks for a dump at `when`. A reload of the config does not delay it. */
 void dumps_due(mono_t when);
 
 #endif

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from wk.crash import go_on, stopped, wait_stopped
-from wk.keeper import DONE, IMPATIENT
+from wk.keeper import DONE, FAILED, IMPATIENT
 from wk.util import wait_for
 from wk.watch import Lateness
 
@@ -188,6 +188,26 @@ def test_sighup_during_a_job_waits_for_its_end(keeper):
     keeper.wait(lambda: f"{keeper.config_path} reloaded" in keeper.log(), "the reload")
     keeper.wait(lambda: stopped(keeper), "a dump by the new interval")
     go_on(stopped(keeper))
+
+
+def test_a_reload_keeps_the_retry_of_a_stopped_dump(keeper):
+    """A dump that was stopped is taken again, also if the config is reloaded at its end: it may be the first one of a restored
+    world, whose next loss would bring back the world from before the restore."""
+    keeper.dump()
+    keeper.start(fault="dump.streamed#1=stop")
+    first = keeper.popen("--dump")
+    at_work = wait_stopped(keeper, "dump.streamed")
+    keeper.process.send_signal(signal.SIGHUP)
+    keeper.wait(lambda: "reloaded when" in keeper.log(), "word that the reload waits")
+    pause = keeper.popen("--pause")
+    keeper.wait_state("PAUSED")
+    go_on(at_work)
+    assert keeper.finish(pause).rc == DONE and keeper.finish(first).rc == FAILED
+    keeper.wait(lambda: f"{keeper.config_path} reloaded" in keeper.log(), "the reload")
+    keeper.ok("--resume")
+    keeper.wait(lambda: stopped(keeper), "the next attempt")
+    go_on(stopped(keeper))
+    keeper.wait(lambda: len(keeper.dumps()) >= 2, "the dump")
 
 
 def test_a_reload_that_forbids_restores_is_heard_in_time(doomed, victim):
