@@ -297,6 +297,11 @@ int db_reset_session(struct db *db, struct err *e)
 
 int db_lock_wait(struct db *db, int64_t ms, struct err *e)
 {
+    /* A client that gives up first leaves a statement that still waits, and a session that keeps
+     * its locks. Half, because a statement may wait for several locks in turn. */
+    int64_t most = db->read_timeout / 2;
+    if (most > 0 && ms > most)
+        ms /= (ms + most - 1) / most;
     return db_execf(db, e, "SET SESSION lock_wait_timeout=%d", (int)((ms + 999) / 1000));
 }
 

@@ -58,7 +58,8 @@ int db_exec(struct db *db, const char *sql, struct err *e);
 int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e);
 /* Resets character set and sql_mode to those of a new session. */
 int db_reset_session(struct db *db, struct err *e);
-/* Sets how long statements wait for table locks: whole seconds, rounded up. */
+/* Sets how long statements wait for table locks: whole seconds, rounded up. A wait that could
+ * outlast the client's wait for the answer is divided into equal parts, and one of these is set. */
 int db_lock_wait(struct db *db, int64_t ms, struct err *e);
 /* Limits these waits to a second until db_wait_as_before() is called. The server keeps the limit
  * that the session had in the user variable named `was`. db_wait_as_before() returns `rc`, or -1 on

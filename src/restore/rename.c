@@ -20,6 +20,7 @@
 #define POLL_TIMEOUT_MS 5000
 #define SILENCE 20 /* consecutive polls that the server did not answer */
 #define IDLE 10    /* polls that found the session idle: it may not have read the statement yet */
+#define LEAST_MS 1000 /* a shorter rest of a lock wait is not waited for */
 
 struct renaming {
     struct restore *restore;
@@ -200,27 +201,39 @@ static int restore_rename_run(struct renaming *r, struct err *e)
     return r->rc < 0 ? err_pass(e, &r->e) : 0;
 }
 
+/* Returns whether a statement that did not get its locks is attempted again. An attempt waits for
+ * less than [restore] lock_wait if the lease, or the client's wait for an answer, is too short for
+ * it; several attempts add up to it. */
+static bool may_wait_on(const struct restore *s, mono_t began, const struct err *e)
+{
+    return e->num == DB_LOCK_TIMEOUT &&
+           mono_since(clock_mono(), began) + LEAST_MS < s->job->cfg->restore_lock_wait;
+}
+
 int rename_exec(struct restore *s, const char *sql, size_t len, struct blocked *b, struct err *e)
 {
     struct renaming r = {
         .restore = s, .sql = sql, .len = len, .session = db_session(s->db), .blocked = b};
-    int rc = restore_rename_run(&r, e);
+    mono_t began = clock_mono();
+    int rc;
+    do {
+        err_clear(e);
+        rc = restore_rename_run(&r, e);
+    } while (rc < 0 && may_wait_on(s, began, e));
     close_side(&r);
     return rc;
 }
 
-/* Runs the statement. If the lease lasts for less than [restore] lock_wait, several short attempts
- * add up to it, and each checks the fence. */
+/* Runs the statement. Each attempt checks the fence. */
 static int run_fenced(struct renaming *r, struct err *e)
 {
     struct restore *s = r->restore;
-    mono_t until = mono_add(clock_mono(), s->job->cfg->restore_lock_wait);
+    mono_t began = clock_mono();
     int rc;
     do {
         err_clear(e);
         rc = rename_may(s, e) < 0 ? -1 : restore_rename_run(r, e);
-    } while (rc < 0 && is_fenced(s) && e->num == DB_LOCK_TIMEOUT &&
-             !mono_reached(clock_mono(), until));
+    } while (rc < 0 && may_wait_on(s, began, e));
     if (rc < 0 && is_fenced(s) && e->num == DB_INTERRUPTED && !fence_open()) {
         err_clear(e);
         fence_check("swap", e);

@@ -85,6 +85,17 @@ def test_an_idle_session_of_the_game_is_ended(lost, sessions, victim, what):
     assert not [c for c in troubles(lost) if "restore waits" in c["what"]]
 
 
+def test_a_lock_wait_longer_than_the_limits_of_an_answer(lost, sessions, victim):
+    """A lock wait longer than read_timeout and stall ends with the server's error, so that the blocking session is ended."""
+    grant(victim, *MAY_END)
+    lost.configure({"mysql": {"read_timeout": "3s"}, "dump": {"stall": "3s"},
+                    "restore": {"stall": "3s", "lock_wait": "6s"}})
+    idle = sessions(*READS)
+    done = lost.ok("--restore")
+    assert f"session {idle.thread_id()} " in done.err and not alive(victim, idle), done
+    lost.world.assert_is(lost.before)
+
+
 def test_an_idle_session_that_locks_before_the_swap(lost, sessions, victim):
     """A session that locks a table just before the swap is ended like one that had locked it earlier."""
     grant(victim, *MAY_END)
