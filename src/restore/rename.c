@@ -160,7 +160,8 @@ static int rename_take_over(struct renaming *r, struct err *e)
     struct db *db = job_open(s->job, e);
     if (!db)
         return -1;
-    if (galera_own_node(db, e) < 0 || db_lease_take(db, s->job->cfg->schema, 0, e) < 0 ||
+    if (galera_own_node(db, e) < 0 || db_lock_wait(db, s->job->cfg->restore_lock_wait, e) < 0 ||
+        db_lease_take(db, s->job->cfg->schema, 0, e) < 0 ||
         (!s->binlog && db_exec(db, "SET SESSION sql_log_bin=0", e) < 0)) {
         db_close(db);
         return -1;

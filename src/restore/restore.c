@@ -485,7 +485,9 @@ int restore_tidy(const struct job *job, struct err *e)
 {
     bool swapped;
     struct db *db = restore_open_world(job, e);
-    int rc = db && db_lease_take(db, job->cfg->schema, 0, e) == 0
+    /* Limits the wait for table locks, because the game's statements queue behind it. */
+    int rc = db && db_lock_wait(db, job->cfg->restore_lock_wait, e) == 0 &&
+                     db_lease_take(db, job->cfg->schema, 0, e) == 0
                  ? swap_recover(db, job, &swapped, e)
                  : -1;
     if (rc == 0) { /* this connection ends now and writes no more to the log */

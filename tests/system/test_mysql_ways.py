@@ -189,6 +189,28 @@ def test_names_of_constraints_after_a_kill(make_server, make_world, make_keeper,
     assert limit <= world.value(room) < 1.1 * limit
 
 
+def test_the_cleanup_waits_for_a_table_as_long_as_a_restore(make_server, make_world, make_keeper):
+    """A game transaction that has read a table delays the cleanup after an interrupted restore. The cleanup waits for [restore]
+    lock_wait, so that other sessions of the game get through, and succeeds after that transaction."""
+    world = make_world(on=make_server())
+    world.sql("CREATE TABLE bound (id INT PRIMARY KEY, CONSTRAINT low CHECK (id<9)) ENGINE=MEMORY", "INSERT INTO bound VALUES (1)")
+    keeper = make_keeper(world, {"restore": {"lock_wait": "1s"}}).init()
+    before = world.snapshot()
+    keeper.dump()
+    lose(world)
+    assert keeper.run("--restore", fault="restore.dropped=kill").rc != DONE
+    with world.connect() as old, world.connect() as game, old.cursor() as reads, game.cursor() as cur:
+        reads.execute("START TRANSACTION")
+        reads.execute("SELECT * FROM bound")
+        keeper.start()
+        wait_for(lambda: world.server.sessions(info="ALTER TABLE `bound`%"), "the cleanup")
+        cur.execute("SET SESSION lock_wait_timeout=20")
+        cur.execute("SELECT * FROM bound")
+        assert cur.fetchall() == ((1,),)
+    keeper.wait(lambda: not os.path.exists(os.path.join(keeper.dumps_dir, "pending.json")), "the end of the cleanup")
+    world.assert_is(before)
+
+
 ZONE = "SET time_zone='+05:30', sql_mode='NO_UNSIGNED_SUBTRACTION'"
 SESSION_CHECKS = [
     # bonus is valid only in a session of this time zone, pair only in one of this SQL mode
