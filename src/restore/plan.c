@@ -339,6 +339,7 @@ void plan_free(struct plan *p)
 {
     plan_clear(p);
     db_tables_free(&p->live);
+    db_tables_free(&p->own);
     names_free(&p->not_in_dump);
     *p = (struct plan){0};
 }

@@ -19,7 +19,8 @@ struct target {
     char old[64]; /* its name after it was replaced */
     char *shadow; /* the table it is loaded into; for --into: `name` itself */
     const struct db_table
-        *live; /* the current table; NULL: missing, created from the dump's definition */
+        *live; /* the current table; NULL: missing, created from the dump's definition. After the
+                * swap, if it was altered before: the replaced table, from plan.own */
     bool skip;
     const char *why;  /* why it is skipped (static text) */
     bool memory;      /* ENGINE=MEMORY, now or in the dump */
@@ -74,6 +75,8 @@ struct plan {
     uint32_t *slots;       /* hash table by name: 1 + index of a target; 0: free */
     size_t room;           /* size of `slots`: a power of two */
     struct db_tables live; /* all current tables of the schema */
+    /* after the swap, if one of them was altered before it: our tables and the replaced ones */
+    struct db_tables own;
     /* MEMORY tables that the dump does not have; they are left unchanged */
     struct names not_in_dump;
     bool any_case;  /* this server compares table names case-insensitively */

@@ -73,6 +73,21 @@ def test_rows_that_come_only_late(lost):
     assert rows_in(path) == {"chat": 1}
 
 
+def test_a_table_that_is_altered_just_before_the_swap(lost):
+    """An ALTER after the last check of the definitions is undone by the swap. The file has the rows with the new column and
+    without the dropped one, and a warning names each altered table, and no other."""
+    done = restore_while_written(lost, "ALTER TABLE chat ADD COLUMN extra INT", "UPDATE chat SET extra=77 WHERE who=1",
+                                 "ALTER TABLE player DROP COLUMN ratio", "INSERT INTO player (nick,points) VALUES ('x',1)",
+                                 "ALTER TABLE fleet ADD KEY late (id)", fault="restore.before_rename=stop")
+    assert done.rc == DONE, done
+    lost.world.assert_is(lost.before)
+    (path,) = lost.conflicts()
+    text = text_of(path)
+    assert rows_in(path) == {"chat": 2, "player": 1} and "`extra`)" in text and "(1,'early',77)" in text, text
+    warning = done.result["warning"]
+    assert [f"table {t} was altered" in warning for t in ("chat", "player", "fleet", "mark")] == [True] * 3 + [False], warning
+
+
 @pytest.mark.parametrize("point", ["restore.renamed", "restore.conflict_whole", "restore.dropped"])
 def test_one_complete_file_whatever_kills_the_restore(lost, point):
     """If the restore is killed at any point after the swap, the cleanup leaves one file with all rows."""
