@@ -16,8 +16,8 @@ struct restore;
  * connection watches whether the server works on it, and what it waits for. `b` may be NULL. */
 int rename_exec(struct restore *r, const char *sql, size_t len, struct blocked *b, struct err *e);
 /* Runs the RENAME, and waits for locks as rename_exec() does. It takes seconds for thousands of
- * tables and minutes for more. If its answer is lost, its outcome is looked up before it is reported
- * as failed; if it took place, r->db is a new connection, which holds the lease. */
+ * tables and minutes for more. If its answer is lost, its outcome is looked up before it is
+ * reported as failed; if it took place, r->db is a new connection, which holds the lease. */
 int rename_run(struct restore *r, const char *sql, size_t len, struct blocked *b, struct err *e);
 /* Checks the fence of the world's lease right before a statement that changes the world, and limits
  * that statement's wait for locks on r->db to the lease's remaining time. ERR_REFUSED: this machine

@@ -311,8 +311,8 @@ static int end_pending(struct db *db, int dirfd, struct err *e)
 }
 
 /* Fails if a table was altered since the plan was made, because the swap would undo the ALTER. For
- * one that comes even later, see swap_note_altered(). Notes the names of the constraints of the replaced
- * tables, to be restored after the swap. */
+ * one that comes even later, see swap_note_altered(). Notes the names of the constraints of the
+ * replaced tables, to be restored after the swap. */
 static int note_replaced(struct restore *r, struct err *e)
 {
     for (size_t i = 0; i < r->plan.count; i++) {
