@@ -225,6 +225,14 @@ int rename_exec(struct restore *s, const char *sql, size_t len, struct blocked *
     return rc;
 }
 
+/* Checks the fence, and opens the connection that ends the statement when the lease ends. */
+static int may_send(struct renaming *r, struct err *e)
+{
+    if (is_fenced(r->restore) && !rename_open_side(r, e))
+        return err_step(e, "opening a second connection for the swap");
+    return rename_may(r->restore, e);
+}
+
 /* Runs the statement. Each attempt checks the fence. */
 static int run_fenced(struct renaming *r, struct err *e)
 {
@@ -233,7 +241,7 @@ static int run_fenced(struct renaming *r, struct err *e)
     int rc;
     do {
         err_clear(e);
-        rc = rename_may(s, e) < 0 ? -1 : restore_rename_run(r, e);
+        rc = may_send(r, e) < 0 ? -1 : restore_rename_run(r, e);
     } while (rc < 0 && may_wait_on(s, began, e));
     if (rc < 0 && is_fenced(s) && e->num == DB_INTERRUPTED && !fence_open()) {
         err_clear(e);

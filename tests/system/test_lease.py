@@ -551,6 +551,28 @@ def test_a_swap_that_waited(primary, server, how):
     assert k.world.sql("SELECT nonce FROM worldkeeper_sentinel") == before
 
 
+@pytest.mark.either_server
+def test_a_swap_that_could_not_be_ended(primary, server):
+    """A restore of a machine with a lease does not send its RENAME if it cannot open the second connection, which ends the
+    RENAME when the lease ends."""
+    k, limit = primary, f"ALTER USER '{USER}'@'localhost' WITH MAX_USER_CONNECTIONS "
+    assert "honors If-None-Match and If-Match" in k.run("--check").out
+    k.start(fault="restore.before_rename=stop")
+    k.dump()
+    job = k.popen("--restore", "--force")
+    [restore] = wait_stopped(k, "restore.before_rename")
+    before = k.world.sql("SELECT nonce FROM worldkeeper_sentinel")
+    try:
+        server.sql(limit + "1")
+        with contextlib.suppress(pymysql.Error), k.world.connect(USER):  # otherwise the supervisor has it
+            os.kill(restore, SIGCONT)
+            done = k.finish(job)
+    finally:
+        server.sql(limit + "0")
+    assert done.rc != DONE and "max_user_connections" in done.out + done.err, done
+    assert k.world.sql("SELECT nonce FROM worldkeeper_sentinel") == before
+
+
 GAINS = ("CREATE TABLE gains (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, hero INT NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL, "
          "token CHAR(36) NULL UNIQUE, KEY k USING BTREE (hero,id)) ENGINE={}",
          "INSERT INTO gains (hero,xp,at,token) VALUES (1,4,'2026-01-05 10:00:00','a'),(2,5,'2026-01-05 10:00:00','b')")
