@@ -35,7 +35,7 @@ const char *const local_own[] = {NULL};
 const char *const local_bound[] = {NULL};
 
 int renew_sessions(struct db *db, const struct config *cfg, const char *session,
-                   const char *progress, struct renewed *out, struct err *e)
+                   const char *progress, struct progress *p, struct renewed *out, struct err *e)
 {
     *out = (struct renewed){.asked = false};
     return 0;

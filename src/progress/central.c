@@ -269,7 +269,7 @@ static int progress_central_acquire(struct db *db, const char *lock_id,
 }
 
 int central_acquire_all(struct db *db, const char *lock_id, struct local_session *list,
-                        size_t count, char (*outcomes)[16], struct err *e)
+                        size_t count, char (*outcomes)[16], struct progress *p, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
     size_t answers = 0;
@@ -283,6 +283,7 @@ int central_acquire_all(struct db *db, const char *lock_id, struct local_session
     while ((got = db_next(r, e)) == 1 && answers < count) {
         db_copy(r, 0, outcomes[answers], sizeof outcomes[answers]);
         list[answers++].lock_seq = db_uint(r, 1);
+        progress_at(p, 0, 0);
     }
     db_rows_end(r);
     return got == 0 && answers == count ? 0
@@ -314,7 +315,7 @@ static int take_save(const struct db_rows *r, struct central_saves *out, struct 
 #define STAMP_END "next"
 
 int central_stamp_all(struct db *db, const char *lock_id, const struct local_session *list,
-                      size_t count, struct central_saves *out, struct err *e)
+                      size_t count, struct central_saves *out, struct progress *p, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
     size_t at = 0;
@@ -326,11 +327,13 @@ int central_stamp_all(struct db *db, const char *lock_id, const struct local_ses
                    list[i].lock_seq);
     }
     struct db_rows *r = db_select_answers(db, "tBU*", sql.p, sql.len, e);
-    while ((got = db_next(r, e)) == 1 && at < count)
+    while ((got = db_next(r, e)) == 1 && at < count) {
+        progress_at(p, 0, 0);
         if (strcmp(db_text(r, 0), STAMP_END) == 0)
             at++;
         else if ((got = take_save(r, &out[at], e)) < 0)
             break;
+    }
     db_rows_end(r);
     return got == 0 && at == count ? 0
            : got < 0               ? -1

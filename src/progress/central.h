@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "base/progress.h"
 #include "config/config.h"
 #include "progress/local.h"
 
@@ -69,9 +70,10 @@ int central_beat(struct db *db, const char *lock_id, struct err *e);
 int central_bound(struct db *db, const char *lock_id, bool *bound, int64_t *anonymous,
                   struct err *e);
 /* Acquires the locks of all these sessions in one round trip, except those that another game server
- * holds. outcomes[i]: "locked", "mine" or "busy"; the session gets the lock's current number. */
+ * holds. outcomes[i]: "locked", "mine" or "busy"; the session gets the lock's current number. Each
+ * answer is progress. */
 int central_acquire_all(struct db *db, const char *lock_id, struct local_session *list,
-                        size_t count, char (*outcomes)[16], struct err *e);
+                        size_t count, char (*outcomes)[16], struct progress *p, struct err *e);
 /* The blobs of a lock, without their bytes. */
 struct central_saves {
     struct central_save {
@@ -83,9 +85,9 @@ struct central_saves {
 };
 void central_saves_free(struct central_saves *s);
 /* Loads the blobs of the locks of all these sessions in one round trip, into out[i]. After that
- * only saves under these numbers are accepted. */
+ * only saves under these numbers are accepted. Each answer is progress. */
 int central_stamp_all(struct db *db, const char *lock_id, const struct local_session *list,
-                      size_t count, struct central_saves *out, struct err *e);
+                      size_t count, struct central_saves *out, struct progress *p, struct err *e);
 /* Releases a lock whoever holds it: "released" or "busy". */
 int central_release_forced(struct db *db, const char *lock_id, const struct local_key *lock_key,
                            char outcome[16], struct err *e);

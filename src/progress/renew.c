@@ -12,10 +12,14 @@
 /* Sessions whose locks are taken in two round trips: the world waits for them, and the central
  * store may be far away. */
 #define RENEW_AT_ONCE 64
+/* The part of [restore] stall for which one answer is awaited: connecting and the first statement
+ * together must not count as a stalled restore. */
+#define PATIENCE_PART 4
 
 struct renew {
     struct db *db;
     const char *session, *progress, *lock_id;
+    struct progress *shown;
     struct local_sessions list;
     size_t next; /* the first session that is not decided yet */
     struct renewed *out;
@@ -24,6 +28,7 @@ struct renew {
 static int close_session(struct renew *r, const struct local_session *s, struct err *e)
 {
     r->out->closed++;
+    progress_at(r->shown, 0, 0);
     return local_close_in(r->db, r->session, &s->lock_key, e);
 }
 
@@ -96,10 +101,11 @@ static int renew_take(const struct renew *r, struct db *central, struct renewing
 {
     char outcomes[RENEW_AT_ONCE][16], released[16];
     size_t kept = 0;
-    if (central_acquire_all(central, r->lock_id, n->now, n->count, outcomes, away) < 0)
+    if (central_acquire_all(central, r->lock_id, n->now, n->count, outcomes, r->shown, away) < 0)
         return -1;
     fault_point("progress.acquired");
     for (size_t i = 0; i < n->count; i++) {
+        progress_at(r->shown, 0, 0);
         if (strcmp(outcomes[i], "mine") == 0) {
             n->was[kept] = n->was[i];
             n->now[kept] = n->now[i];
@@ -112,7 +118,8 @@ static int renew_take(const struct renew *r, struct db *central, struct renewing
     n->count = kept;
     /* Stamped only now: saves count under the new number only once the blobs are loaded under
      * it. */
-    return kept ? central_stamp_all(central, r->lock_id, n->now, kept, n->saves, away) : 0;
+    return kept ? central_stamp_all(central, r->lock_id, n->now, kept, n->saves, r->shown, away)
+                : 0;
 }
 
 /* Returns the place in `n` of a session that goes on, n->count if it is over, -1 on error. It is
@@ -178,19 +185,33 @@ static int renew_all(struct renew *r, struct db *central, struct err *away, stru
     return rc;
 }
 
-int renew_sessions(struct db *db, const struct config *cfg, const char *session,
-                   const char *progress, struct renewed *out, struct err *e)
+static int64_t renew_patience(const struct config *cfg, int64_t timeout)
 {
+    int64_t most = cfg->restore_stall / PATIENCE_PART;
+    return timeout < most ? timeout : most;
+}
+
+int renew_sessions(struct db *db, const struct config *cfg, const char *session,
+                   const char *progress, struct progress *p, struct renewed *out, struct err *e)
+{
+    struct config brief = *cfg;
+    struct config_mysql *server = &brief.progress.server;
+    server->connect_timeout = renew_patience(cfg, server->connect_timeout);
+    server->read_timeout = renew_patience(cfg, server->read_timeout);
     struct renew r = {.db = db,
                       .session = session,
                       .progress = progress,
+                      .shown = p,
                       .lock_id = cfg->progress.lock_id,
                       .out = out};
     int rc = local_sessions_in(db, session, &r.list, e);
     *out = (struct renewed){.asked = rc == 0 && r.list.count > 0};
-    for (unsigned i = 0; i < TRIES && rc == 0 && r.next < r.list.count; i++) {
+    /* A store that did not answer in time is not tried again, because the world waits. */
+    for (unsigned i = 0;
+         i < TRIES && rc == 0 && r.next < r.list.count && out->away.cls != ERR_STALLED; i++) {
         struct write_back w;
-        write_back_open(&w, cfg, "");
+        write_back_open(&w, &brief, "");
+        progress_at(p, 0, 0);
         if (write_back_central(&w, &out->away) == 0)
             rc = renew_all(&r, w.central, &out->away, e);
         write_back_close(&w);

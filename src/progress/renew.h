@@ -4,8 +4,9 @@
  *
  * A session continues under a new number if this game server still holds its lock, and no later
  * session has saved anything newer under that lock. All other sessions become `closing`: their
- * players log in again, and the write-back ends them. If the central store does not answer, all
- * sessions become `closing`, because the world must not wait for that store.
+ * players log in again, and the write-back ends them. If the central store does not answer within a
+ * quarter of [restore] stall, all remaining sessions become `closing`, because the world must not
+ * wait for that store.
  *
  * It can be repeated after a kill at any point. */
 #ifndef WK_PROGRESS_RENEW_H
@@ -23,9 +24,10 @@ struct renewed {
     struct err away;
 };
 /* Renews all open sessions. `session` and `progress` name the tables that will become wk_session
- * and wk_progress; they are in the default schema of `db`, and no game can reach them yet. Returns
- * 0, or -1 after an error of `db`, or if this machine may not act. */
+ * and wk_progress; they are in the default schema of `db`, and no game can reach them yet. `p`: of
+ * the restore; it sees progress as long as the central store answers. Returns 0, or -1 after an
+ * error of `db`, or if this machine may not act. */
 int renew_sessions(struct db *db, const struct config *cfg, const char *session,
-                   const char *progress, struct renewed *out, struct err *e);
+                   const char *progress, struct progress *p, struct renewed *out, struct err *e);
 
 #endif

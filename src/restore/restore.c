@@ -188,7 +188,8 @@ static int renew_locks(struct restore *r, struct err *e)
         !session->created || !progress || !progress->created)
         return 0;
     progress_phase(r->job->progress, "taking locks of sessions", 0, 0);
-    if (renew_sessions(r->db, r->job->cfg, session->shadow, progress->shadow, done, e) < 0)
+    if (renew_sessions(r->db, r->job->cfg, session->shadow, progress->shadow, r->job->progress,
+                       done, e) < 0)
         return -1;
     if (done->closed)
         result_warn(r->out,

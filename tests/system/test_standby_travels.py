@@ -653,6 +653,45 @@ def test_many_sessions_go_on(make_pair, server):
     assert sorted(central.blobs()) == [name + "/bag" for name in names if state[name] == "open"]
 
 
+def test_a_slow_central_store_is_waited_for(make_pair, server):
+    """A promotion makes progress as long as the central store answers, even if it needs longer for all locks than [restore]
+    stall allows without progress."""
+    one, two = make_pair(settings={"restore": {"stall": "5s"}})
+    slow = ("        CALL wk_claim(p_lock_id, v_account);\n        SET v_busy", "        DO SLEEP(0.09);")
+    here, there = progress(one, two, Central(server, [(slow[0], slow[1] + slow[0])]))
+    names = [f"p{i:03}" for i in range(64)]  # of one statement
+    with server.admin(here.central.schema) as con, con.cursor() as cur:
+        cur.executemany("INSERT INTO wk_lock (lock_key,lock_seq,lock_id,locked_at) VALUES (%s,1,'gs-a',UTC_TIMESTAMP(3))",
+                        [(name,) for name in names])
+    one.world.sql(*(f"INSERT INTO wk_session (lock_key,lock_seq) VALUES ('{name}',1)" for name in names))
+    dump_and_follow(one)
+    stored(one)
+    two.start("STANDBY")
+    wait_pulled(one, two)
+    one.kill9()
+    told = promote(two, "--force")
+    assert sum(told["sessions"].values()) == len(names) and sorted(there.sessions()) == names, told
+
+
+def test_a_central_store_that_hangs_is_not_waited_for(make_pair, make_server):
+    """If the central store connects but does not take locks, a promotion closes all sessions before it counts as stalled."""
+    one, two = make_pair(settings={"restore": {"stall": "4s"}})
+    central = Central(make_server())
+    here, there = progress(one, two, central)
+    for name in ("anna", "bob"):
+        here.open(name)
+    dump_and_follow(one)
+    stored(one)
+    two.start("STANDBY")
+    wait_pulled(one, two)
+    one.kill9()
+    with central.server.admin(central.schema) as con, con.cursor() as cur:
+        cur.execute("FLUSH TABLES WITH READ LOCK")
+        told = promote(two, "--force")
+    assert told["sessions"] == {"renewed": 0, "closed": 2} and "log in again" in told["warning"], told
+    assert there.sessions() == {"anna": "closing", "bob": "closing"}
+
+
 def test_sessions_that_cannot_go_on(make_pair, server):
     """Rule 8: if the central store does not answer during the promotion, all sessions are closed and players must log in
     again. Unsent saves are sent once it answers. A session whose lock was released is closed, too."""
