@@ -513,7 +513,7 @@ static int progress_write_back_run(struct write_back *w, enum write_back_scope s
         rc = write_back_send_all(w, keys, at, e);
     if (rc == 0)
         rc = end_sessions(w, &closing, e);
-    if (rc < 0 || *at >= keys->count)
+    if (rc < 0 || scope != WRITE_BACK_ALL || *at >= keys->count)
         local_keys_free(keys);
     free(closing.list);
     return rc;

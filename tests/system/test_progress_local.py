@@ -479,6 +479,25 @@ def test_sessions_end_and_the_server_lives_while_much_is_sent(memory):
     keeper.wait(lambda: len(central.blobs()) == 3001, "all of them")
 
 
+def test_a_closing_session_whose_many_saves_are_sent_slowly(keeper, server):
+    """The worker does not need more and more memory while a closing session with many saves is sent over many ticks."""
+    store = made(keeper, Central(server), engine="innodb", max_rate="1")
+    store.open("p1")
+    store.world.sql("INSERT INTO wk_progress (blob_key,lock_key,seq,sent_seq,changed_at,`blob`) SELECT CONCAT('b',seq),"
+                    "'p1',1,0,NOW(3),'x' FROM seq_1_to_50000")
+    store.close("p1")
+    keeper.start()
+
+    def memory_after(count):
+        sent = len(store.central.blobs())
+        keeper.wait(lambda: len(store.central.blobs()) >= sent + count, "more of them")
+        with open(f"/proc/{keeper.worker('write-back')}/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    before = memory_after(2)
+    after = memory_after(8)
+    assert after - before < 8 << 20, (before, after)  # one list of these keys has 4 MiB
+
+
 @pytest.mark.parametrize("engine,lock", [("memory", "LOCK TABLES wk_progress READ"),
                                          ("innodb", "CALL wk_put('a','p1','not committed')")])
 def test_the_server_lives_while_its_store_is_locked(make_keeper, make_world, make_server, server, engine, lock):
