@@ -258,6 +258,17 @@ int central_bound(struct db *db, const char *lock_id, bool *bound, int64_t *anon
     return got;
 }
 
+int central_accepts(struct db *db, const char *lock_id, struct err *e)
+{
+    bool bound;
+    int64_t anonymous;
+    int rc = central_bound(db, lock_id, &bound, &anonymous, e);
+    if (rc == 0 || e->num != NO_ROUTINE)
+        return rc;
+    err_clear(e);
+    return 0;
+}
+
 static int progress_central_acquire(struct db *db, const char *lock_id,
                                     const struct local_key *lock_key, const char *takeover,
                                     char outcome[16], uint64_t *lock_seq, struct err *e)

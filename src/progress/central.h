@@ -65,6 +65,9 @@ int central_release(struct db *db, const char *lock_id, const struct local_sessi
 int central_release_all(struct db *db, const char *lock_id, const struct local_session *list,
                         size_t count, size_t *released, struct err *e);
 int central_beat(struct db *db, const char *lock_id, struct err *e);
+/* Checks that the store answers and does not refuse this lock_id to this account. A store of a
+ * version without wk_bound refuses none. */
+int central_accepts(struct db *db, const char *lock_id, struct err *e);
 /* Returns whether the lock_id is bound to this account; an error if it is bound to others.
  * *anonymous: number of accounts that accept any user name, 0 also if that is not known. */
 int central_bound(struct db *db, const char *lock_id, bool *bound, int64_t *anonymous,

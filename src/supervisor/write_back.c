@@ -38,6 +38,7 @@
 struct order {
     bool up;         /* the world is up */
     bool everything; /* send all blobs at once */
+    bool ours;       /* this machine keeps the world; it is not a standby */
 };
 #define ORDER 1
 
@@ -123,13 +124,21 @@ static void central_failed(struct child *c, const struct err *e)
     c->next_try = mono_add(clock_mono(), c->pause);
 }
 
+/* Signals that the game server is alive. A standby only asks: it has the same lock_id, and must not
+ * make a dead primary look alive. */
+static int call_central(struct child *c, struct err *e)
+{
+    const char *lock_id = c->w->cfg->progress.lock_id;
+    return c->order.ours ? central_beat(c->run.central, lock_id, e)
+                         : central_accepts(c->run.central, lock_id, e);
+}
+
 static bool central_ready(struct child *c)
 {
     struct err e = {0};
     if (!mono_reached(clock_mono(), c->next_try))
         return false;
-    if (write_back_central(&c->run, &e) < 0 ||
-        central_beat(c->run.central, c->w->cfg->progress.lock_id, &e) < 0) {
+    if (write_back_central(&c->run, &e) < 0 || call_central(c, &e) < 0) {
         central_failed(c, &e);
         return false;
     }
@@ -403,15 +412,17 @@ static void write_back_message(struct world *w, struct worker *v, const struct p
         judge_central(w, &write_backs.last);
 }
 
-/* Sends an order if the state of the world has changed. A server that only does not answer changes
+/* Sends an order if the state of the world or the machine's role has changed. A server that only does not answer changes
  * nothing: the worker waits for its answer. */
 static void give_orders(struct world *w)
 {
     enum guard_state s = w->guard.state;
-    struct order o = {.up = s == GUARD_UP || (s == GUARD_SUSPECT && write_backs.order.up)};
+    struct order o = {.up = s == GUARD_UP || (s == GUARD_SUSPECT && write_backs.order.up),
+                      .ours = !state_standby(&w->a->state, w->cfg)};
     write_backs.lost |= s == GUARD_LOST || s == GUARD_RESTORING;
     o.everything = o.up && write_backs.lost;
-    if ((o.up == write_backs.order.up && !o.everything) || write_backs.worker.fd < 0)
+    bool same = o.up == write_backs.order.up && o.ours == write_backs.order.ours;
+    if ((same && !o.everything) || write_backs.worker.fd < 0)
         return;
     if (worker_send_packet(write_backs.worker.fd, ORDER, &o, sizeof o) < 0)
         return;

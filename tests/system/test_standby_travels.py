@@ -622,6 +622,35 @@ def test_an_old_unsent_save_is_stolen(make_pair, server, tmp, lease, engine):
     assert [why for why, _ in here.stolen().values()] in ([b"stolen"], ["stolen"]), here.stolen()
 
 
+def test_a_standby_is_no_sign_of_life(make_pair, server):
+    """Only the machine that keeps the world signals that the game server is alive. A standby with the same lock_id still checks
+    the central store."""
+    one, two = make_pair()
+    here, _ = progress(one, two, Central(server))
+    here.open("anna")
+    dump_and_follow(one)
+    stored(one)
+    two.start("STANDBY")
+
+    def central_is(state):
+        two.wait(lambda: two.status()["progress"]["central"] == state, f"the central store to be {state}")
+    central_is("ok")
+
+    def unseen():
+        return here.central.call("wk_locks")[0][5]
+    wait_for(lambda: unseen() is not None, "a sign of life")
+    one.kill9()
+    wait_for(lambda: unseen() >= 4000, "no sign of life")
+    here.central.call("wk_bind", "gs-a", "another", "localhost")
+    central_is("refused")
+    server.sql(f"DROP PROCEDURE {here.central.schema}.wk_bound")  # as in a store of an earlier version
+    central_is("ok")
+    here.central.call("wk_unbind", "gs-a", "another", "localhost")
+    assert unseen() >= 4000
+    promote(two, "--force")
+    two.wait(lambda: unseen() < 4000, "a sign of life")
+
+
 def test_many_sessions_go_on(make_pair, server):
     """A promotion renews more sessions than fit one statement. Two that are over are closed: one lock was released, one has
     another holder. The others have equal numbers here and in the central store, and their unsent saves are sent."""
