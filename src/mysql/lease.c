@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "mysql/conn_int.h"
 #include "mysql/galera.h"
 #include "mysql/sentinel.h"
 #include "sql/literal.h"
@@ -35,6 +36,11 @@ int db_lock_ask(struct db *db, const char *sql, const char *const *args, unsigne
 
 int db_lock(struct db *db, const char *name, int64_t wait, unsigned long *holder, struct err *e)
 {
+    /* The server must answer before the client hangs up, because only the answer names the
+     * holder. */
+    int64_t most = db->read_timeout * 7 / 8;
+    if (wait > most)
+        wait = most;
     /* If the holder's session ended between the two calls, there is no id. Then 1 is returned,
      * which no user's session has. */
     return db_lock_ask(db, "SELECT IF(GET_LOCK($,$)=1,0,IFNULL(IS_USED_LOCK($),1))",

@@ -13,7 +13,8 @@
 char *db_lock_name(const char *prefix, const char *what, const char *more);
 
 /* Returns 1 if this session has the lock; 0 if another one still has it after `wait` ms, rounded to
- * whole seconds (*holder: its connection id); or -1. */
+ * whole seconds (*holder: its connection id); or -1. It waits for less than the read timeout of
+ * `db`. */
 int db_lock(struct db *db, const char *name, int64_t wait, unsigned long *holder, struct err *e);
 /* Executes a query that returns the connection id of a lock's holder, or 0. Returns 1 if it
  * returned 0; 0 with the id in *holder; or -1. */

@@ -5,7 +5,7 @@ import re
 import time
 
 import pytest
-from wk.keeper import DONE, FAILED, REFUSED, USAGE, USER
+from wk.keeper import DONE, FAILED, HELD, REFUSED, USAGE, USER
 from wk.progress import Central, made, refused
 from wk.relay import Wire
 from wk.server import MYSQL
@@ -352,6 +352,16 @@ def test_locks_and_release(memory):
     assert done.rc == REFUSED and "gs-b" in done.err and store.central.holder("p2") == "gs-b"
     assert keeper.ok("--release=p2", "--force", "--json")["outcome"] == "released"
     assert store.central.holder("p2") is None and keeper.ok("--release=p3", "--json")["outcome"] == "free"
+
+
+def test_by_hand_beside_another_write_back(memory):
+    """A write-back by hand waits for another one no longer than its connection waits for an answer, and names the session."""
+    memory.keeper.configure({"mysql": {"read_timeout": "2s"}, "dump": {"stall": "2s"}, "restore": {"stall": "2s"}})
+    memory.open("p1")
+    with memory.keeper.server.locked("wk.progress", memory.world.schema) as session:
+        for args in (["--write-back"], ["--release=p1"]):
+            done = memory.keeper.run(*args)
+            assert done.rc == HELD and f"by connection {session} of" in done.err and f"KILL {session};" in done.err, done
 
 
 def test_what_cannot_be_sent_holds_up_its_own_session_only(keeper, make_server):
