@@ -340,8 +340,12 @@ static void judge_stolen(struct world *w, const struct report *r)
                           "INSERT IGNORE INTO wk_progress (blob_key,lock_key,lock_seq,seq,sent_seq,"
                           "changed_at,`blob`) SELECT blob_key,lock_key,lock_seq,seq,0,changed_at,"
                           "`blob` FROM wk_stolen WHERE why='stolen' ORDER BY seq DESC; "
-                          "DELETE FROM wk_stolen WHERE why='stolen'; "
-                          "sends them again (worldkeeper-progress(7))";
+                          "DELETE FROM wk_stolen WHERE why='stolen' AND EXISTS (SELECT * FROM "
+                          "wk_progress p WHERE p.blob_key=wk_stolen.blob_key AND p.lock_key="
+                          "wk_stolen.lock_key AND p.lock_seq=wk_stolen.lock_seq AND "
+                          "p.seq>=wk_stolen.seq); "
+                          "sends them again; what stays in wk_stolen was not inserted "
+                          "(worldkeeper-progress(7))";
     char key[CONDITION_KEY];
     snprintf(key, sizeof key, "%" PRIu64, r->stolen);
     if (r->stolen)

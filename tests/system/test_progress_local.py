@@ -1,9 +1,11 @@
 """Tests of the local store of players' progress, and of its write-back to the central one."""
+import contextlib
 import json
 import os
 import re
 import time
 
+import pymysql
 import pytest
 from wk.keeper import DONE, FAILED, HELD, REFUSED, USAGE, USER
 from wk.progress import Central, made, refused
@@ -1026,6 +1028,42 @@ def test_another_central_store_after_a_lost_state(memory, server):
     assert store.stolen() == {} and other.blobs() == {}
 
 
+def sending_again(trouble):
+    """Returns the statements of the hint: one sends the blobs of wk_stolen again, the other one deletes them there."""
+    return re.findall(r"(INSERT IGNORE [^;]*|DELETE FROM [^;]*);", trouble["hint"])
+
+
+def test_the_hint_about_stolen_blobs_deletes_only_what_is_sent_again(memory):
+    """The hint's statements, pasted into a client that continues after an error, leave in wk_stolen what they did not insert:
+    all if the table is locked, and afterwards the save of a player who has a new session."""
+    keeper, both = memory.keeper, {("a", 1): ("stolen", b"old"), ("b", 1): ("stolen", b"too")}
+    keeper.configure({"progress": {"write_back": "1s"}})
+    for blob, lock, text in ("a", "p1", b"old"), ("b", "p2", b"too"):
+        memory.open(lock)
+        memory.put(blob, lock, text)
+        for _ in range(2):
+            memory.central.acquire(lock, "gs-b")
+    keeper.start()
+    trouble = keeper.wait(lambda: [t for t in keeper.status()["troubles"] if "has no lock there" in t["hint"]], "the hint")[0]
+    assert memory.stolen() == both
+    keeper.stop()
+    memory.open("p1")
+    memory.put("a", "p1", b"new")
+    game, client = (memory.world.server.admin(memory.world.schema) for _ in range(2))
+    with game.cursor() as held, client.cursor() as cur:
+        held.execute("LOCK TABLES wk_progress READ")
+        cur.execute("SET SESSION lock_wait_timeout=1")
+        for statement in sending_again(trouble):
+            with contextlib.suppress(pymysql.err.MySQLError):
+                cur.execute(statement)
+        assert memory.stolen() == both
+        held.execute("UNLOCK TABLES")
+        for statement in sending_again(trouble):
+            cur.execute(statement)
+    game.close(), client.close()
+    assert memory.stolen() == {("a", 1): both["a", 1]} and memory.rows() == {"a": (2, 0), "b": (1, 0)}
+
+
 def test_another_central_store_without_a_name(memory, server):
     """A wrong central store of an earlier version, without a name, refuses all blobs. This is reported, and the hint's
     statements send the newest of each to the right one once the config is correct."""
@@ -1049,7 +1087,7 @@ def test_another_central_store_without_a_name(memory, server):
                                       and "has no lock there" in t["hint"]], "the way out")
     keeper.reload({"progress": {"schema": store.central.schema}})
     store.put("b", "p1", b"last")
-    store.world.sql(*re.findall(r"(INSERT IGNORE [^;]*|DELETE FROM [^;]*);", trouble["hint"]))
+    store.world.sql(*sending_again(trouble))
     keeper.wait(lambda: store.central.blobs() == {"a": (3, b"new"), "b": (2, b"last")}, "the newest of each")
     keeper.wait(lambda: not keeper.status()["troubles"], "its end")
     assert store.stolen() == {} and other.blobs() == {}
