@@ -526,7 +526,8 @@ int write_back_run(struct write_back *w, enum write_back_scope scope, unsigned w
     if (local_lock(w->world, w->cfg->schema, (int64_t)wait * 1000, e) < 0)
         return -1;
     int rc = progress_write_back_run(w, scope, e);
-    if (rc == 0)
+    /* After other failures the caller closes the connection, which holds the lock. */
+    if (rc == 0 || db_lock_busy(e))
         local_unlock(w->world, w->cfg->schema);
     return rc;
 }

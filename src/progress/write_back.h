@@ -51,7 +51,9 @@ enum write_back_scope {
     WRITE_BACK_ALL,
     WRITE_BACK_CLOSING, /* sessions that are closing */
 };
-/* Sends blobs, then ends the closing sessions. Waits `wait` seconds for another run to end. */
+/* Sends blobs, then ends the closing sessions. Waits `wait` seconds for another run to end. After a
+ * failure, the world's connection may still hold the lock of the local store and must be closed,
+ * except if db_lock_busy(). */
 int write_back_run(struct write_back *w, enum write_back_scope scope, unsigned wait, struct err *e);
 /* Releases the locks of this game server whose sessions are not in the world: the game died before
  * it recorded one, or the world was restored to an earlier time. Call it only while no game

@@ -30,7 +30,8 @@
 #define LOCK_MS 1000
 /* Failures that may pass by themselves are reported after this time. */
 #define GRACE_MS fault_wait(10000)
-/* A write-back by hand holds the lock of the local store for as long as it sends. */
+/* A write-back by hand holds the lock of the local store for as long as it sends. A game may hold
+ * locks on its tables. */
 #define BUSY_MS fault_wait(60000)
 
 /* Sent to the worker, which has no other way to know the guard's state. It does not act before it
@@ -79,7 +80,8 @@ struct child {
     struct order order;
     struct report report;
     mono_t next_run, next_figures, next_try;
-    mono_t busy_since;  /* another write-back runs since then; ms 0: none */
+    /* another write-back runs, or the world's own tables are locked, since then; ms 0: neither */
+    mono_t busy_since;
     struct err skipped; /* what the last complete run skipped */
     struct err found;   /* what the current run skips, over several ticks */
     int64_t pause;
@@ -220,6 +222,18 @@ static int send_some(struct child *c, enum write_back_scope scope, struct err *e
     return rc;
 }
 
+/* Returns whether the run failed because other sessions hold locks on the world's own tables. */
+static bool locked_out(const struct write_back *run, struct err *e)
+{
+    if (run->central_failed || !db_lock_busy(e))
+        return false;
+    err_hint(e, "a session of the world's server holds a lock on wk_session, wk_progress or "
+                "wk_stolen: SELECT trx_mysql_thread_id, trx_started FROM "
+                "information_schema.INNODB_TRX; lists open transactions, SHOW FULL PROCESSLIST; "
+                "all sessions; end it in the game, or by KILL with its number");
+    return true;
+}
+
 static void send_unsent(struct child *c)
 {
     struct err e = {0};
@@ -244,7 +258,9 @@ static void send_unsent(struct child *c)
             c->next_run = mono_add(clock_mono(), c->w->cfg->progress.write_back);
         }
     }
-    if (condition_lasts(&c->busy_since, rc < 0 && e.cls == ERR_BUSY, BUSY_MS, clock_mono()))
+    bool locked = rc < 0 && locked_out(&c->run, &e);
+    if (condition_lasts(&c->busy_since, locked || (rc < 0 && e.cls == ERR_BUSY), BUSY_MS,
+                        clock_mono()))
         c->report.error = e;
     if (rc == 0 || e.cls == ERR_BUSY)
         return;
@@ -255,6 +271,8 @@ static void send_unsent(struct child *c)
     else if (e.cls != ERR_ABORTED && !c->run.fenced && /* the lease reports that */
              !db_unanswered(&e))                       /* the probe reports an unreachable server */
         c->report.error = e;
+    if (locked) /* the server answers, and its figures do not need the lock */
+        return;
     db_close(c->run.world);
     c->run.world = NULL;
 }

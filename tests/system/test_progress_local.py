@@ -514,7 +514,7 @@ def test_a_closing_session_whose_many_saves_are_sent_slowly(keeper, server):
                                          ("innodb", "CALL wk_put('a','p1','not committed')")])
 def test_the_server_lives_while_its_store_is_locked(make_keeper, make_world, make_server, server, engine, lock):
     """While the local store is locked, by a table lock or an uncommitted save, the game server still reports that it is alive,
-    so that others do not take it for dead."""
+    so that others do not take it for dead. The figures stay current, and a condition tells how to find the lock's holder."""
     mine = make_server("--innodb-lock-wait-timeout=1000")
     keeper = make_keeper(make_world(on=mine))
     store = made(keeper, Central(server), engine=engine, write_back="1s")
@@ -530,6 +530,13 @@ def test_the_server_lives_while_its_store_is_locked(make_keeper, make_world, mak
         keeper.start()
         before = wait_for(seen, "the first one")
         wait_for(lambda: before < seen(6), "signs of life")
+        keeper.expect("the figures", progress=lambda p: p and p["unsent"] == 1)
+        told = waiting(keeper, "is not written back", "Lock wait timeout")
+        assert "INNODB_TRX" in told["hint"] and "SHOW FULL PROCESSLIST" in told["hint"], told
+        if engine == "innodb":
+            for key in "b", "c":
+                store.put(key, "p1", b"1")
+            keeper.expect("the figures of now", progress=lambda p: p["unsent"] == 3)
     game.commit()
     game.close()
     keeper.wait(lambda: all(seq == sent for seq, sent in store.rows().values()), "all to be sent")
