@@ -5,17 +5,14 @@
 
 #include "base/js.h"
 #include "base/text.h"
+#include "base/worker.h"
 #include "restore/permit.h"
 
 #define TABLES_MAX 300 /* bytes of a shortened list of tables; its first name may be longer */
-
-void last_restore_set(struct last_restore *l, json_t *shown)
-{
-    json_decref(l->shown);
-    *l = (struct last_restore){.tables = js_text(shown, "only"), .shown = shown};
-    if (text_utc_ms_parse(js_text(shown, "at"), &l->at) < 0)
-        l->at.ms = 0;
-}
+/* Bytes of the record. The status needs less than twice as many for it, for indentation, and is
+ * sent in a packet of WORKER_MESSAGE_MAX bytes with the other status files. */
+#define SHOWN_MAX (WORKER_MESSAGE_MAX / 4)
+#define LAST_RESTORE_FORMAT (JSON_COMPACT | JSON_REAL_PRECISION(9))
 
 /* Replaces a long list of tables by its first names and the number of the others. */
 static void shorten_tables(json_t *o)
@@ -34,29 +31,24 @@ static void shorten_tables(json_t *o)
     js_set_clean(o, "only", b.p);
 }
 
-/* Returns whether the text fits, and writes it if it does. */
-static bool last_restore_fits(const json_t *o, char *out, size_t size)
+static bool last_restore_fits(const json_t *o, size_t size)
 {
-    SCOPED(xfree) char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    bool fits = text && strlen(text) < size;
-    if (fits)
-        snprintf(out, size, "%s", text);
-    return fits;
+    return json_dumpb(o, NULL, 0, LAST_RESTORE_FORMAT) < size;
 }
 
-void last_restore_save(const json_t *shown, char *out, size_t size)
+/* Shortens the record until its text has less than `size` bytes, or only the least is left. */
+static void last_restore_shorten(json_t *o, size_t size)
 {
     static const char *const texts[] = {"as_dumped",   "conflict_tables", "passed_over",
                                         "definitions", "journal",         "warning"};
     static const char *const kept[] = {"at", "ok", "only"};
-    json_auto_t *o = json_copy((json_t *)(uintptr_t)shown);
-    if (last_restore_fits(o, out, size))
+    if (last_restore_fits(o, size))
         return;
     shorten_tables(o);
-    bool fits = last_restore_fits(o, out, size);
+    bool fits = last_restore_fits(o, size);
     for (size_t i = 0; !fits && i < sizeof texts / sizeof *texts; i++) {
         json_object_del(o, texts[i]);
-        fits = last_restore_fits(o, out, size);
+        fits = last_restore_fits(o, size);
     }
     if (fits)
         return;
@@ -64,8 +56,26 @@ void last_restore_save(const json_t *shown, char *out, size_t size)
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (json_object_get(o, kept[i]))
             json_object_set(least, kept[i], json_object_get(o, kept[i]));
-    if (!last_restore_fits(least, out, size))
-        out[0] = '\0';
+    json_object_clear(o);
+    json_object_update(o, least);
+}
+
+void last_restore_set(struct last_restore *l, json_t *shown)
+{
+    last_restore_shorten(shown, SHOWN_MAX);
+    json_decref(l->shown);
+    *l = (struct last_restore){.tables = js_text(shown, "only"), .shown = shown};
+    if (text_utc_ms_parse(js_text(shown, "at"), &l->at) < 0)
+        l->at.ms = 0;
+}
+
+void last_restore_save(const json_t *shown, char *out, size_t size)
+{
+    json_auto_t *o = json_copy((json_t *)(uintptr_t)shown);
+    last_restore_shorten(o, size);
+    SCOPED(xfree) char *text = json_dumps(o, LAST_RESTORE_FORMAT);
+    bool fits = text && strlen(text) < size;
+    snprintf(out, size, "%s", fits ? text : "");
 }
 
 json_t *last_restore_load(const char *text)

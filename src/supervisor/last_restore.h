@@ -16,7 +16,8 @@ struct last_restore {
     json_t *shown; /* last_restore of the status; owned; NULL: no restore is known */
 };
 
-/* Steals the reference to `shown`. */
+/* Steals the reference to `shown`, which is shortened as by last_restore_save() if the status would
+ * not fit a packet with it. */
 void last_restore_set(struct last_restore *l, json_t *shown);
 /* Writes `shown` as text for state.json. If it does not fit, its list of tables is shortened ("a, b
  * and 57 more"), and then its longest texts are omitted, at last all but `at`, `ok` and `only`: the

@@ -1,6 +1,7 @@
 /* What the supervisor publishes: flag, status.json, metrics, and the status line for systemctl. */
 #include "supervisor/publisher.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@ static struct publisher {
     mono_t since;             /* monotonic time of the last state change, as published */
     wall_t since_wall;        /* the same as wall-clock time */
     struct lateness late;
+    bool too_long; /* the last status did not fit a packet */
 } publisher;
 
 void publish_late(int64_t ms)
@@ -266,6 +268,16 @@ static int send_files(const struct world *w, const struct buf *files)
     return disk_writer_send(&w->disk_writer, DISK_PUBLISH, files->p, files->len);
 }
 
+/* Sends the flag without the other files. Games read it, and it always fits. */
+static int send_flag(const struct world *w, const struct texts *t)
+{
+    SCOPED(buf_free) struct buf files = {0};
+    status_files_begin(&files, t->up);
+    if (w->cfg->flag_file)
+        status_files_add(&files, w->cfg->flag_file, t->flag);
+    return send_files(w, &files);
+}
+
 static int send_status(struct world *w)
 {
     const struct config *c = w->cfg;
@@ -279,7 +291,16 @@ static int send_status(struct world *w)
         status_files_add(&files, c->json_file, t.json);
     if (c->metrics_file)
         status_files_add(&files, c->metrics_file, t.metrics.p);
-    return send_files(w, &files);
+    errno = 0; /* without a disk writer it is not set */
+    int rc = send_files(w, &files);
+    bool too_long = rc < 0 && errno == EMSGSIZE;
+    if (too_long && !publisher.too_long)
+        log_line(LOG_WARN_,
+                 "status files of %zu bytes are too long to be written; only the flag is current",
+                 files.len);
+    if (too_long || rc == 0)
+        publisher.too_long = too_long;
+    return too_long ? send_flag(w, &t) : rc;
 }
 
 void publish_status(struct world *w)

@@ -1,10 +1,12 @@
-/* supervisor/disk: how the supervisor notices that the disk writer hangs. */
+/* supervisor/disk: how the supervisor notices that the disk writer hangs; supervisor/publisher:
+ * what it sends to the disk writer if the status does not fit a packet. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +18,8 @@
 #include "fake_clock.h"
 #include "supervisor/disk.h"
 #include "supervisor/disk_writer.h"
+#include "supervisor/publisher.h"
+#include "supervisor/status_files.h"
 #include "supervisor/world.h"
 
 #define SILENT_S 20 /* after so many seconds without an answer, the disk hangs */
@@ -39,7 +43,8 @@ static int begin(void **state)
     (void)state;
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-    fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    for (int i = 0; i < 2; i++)
+        fcntl(pair[i], F_SETFL, O_NONBLOCK);
     their_end = pair[1];
     pid_t pid = fork();
     if (pid == 0) {
@@ -114,12 +119,73 @@ static void test_a_machine_that_stood_still(void **state)
     assert_true(w.conditions[CONDITION_DISK_WRITER].on);
 }
 
+/* Publishes a status, and returns how many lines are logged. */
+static int publish_lines(void)
+{
+    int kept = dup(STDERR_FILENO), fd = memfd_create("log", 0), lines = 0;
+    char text[4096];
+    dup2(fd, STDERR_FILENO);
+    publish_status(&w);
+    dup2(kept, STDERR_FILENO);
+    ssize_t got = pread(fd, text, sizeof text, 0);
+    for (ssize_t i = 0; i < got; i++)
+        lines += text[i] == '\n';
+    close(kept);
+    close(fd);
+    return lines;
+}
+
+/* Checks that the next packet has the flag first, and then status.json if there are two files.
+ * Returns the number of files. */
+static int published_files(void)
+{
+    struct packet m;
+    struct status_file f;
+    bool closed;
+    int n = 0;
+    if (!worker_receive_packet(their_end, &m, &closed))
+        return 0;
+    assert_int_equal(m.type, DISK_PUBLISH);
+    struct status_files s = status_files_read(m.data, m.len);
+    for (; status_files_next(&s, &f); n++)
+        assert_string_equal(f.name, n ? cfg.json_file : cfg.flag_file);
+    return n;
+}
+
+/* Games and the state of the world do not depend on how long the rest of the status is. */
+static void test_a_status_that_fits_no_packet(void **state)
+{
+    (void)state;
+    static char dir[] = "/status", flag[] = "flag", json[] = "status.json";
+    static const struct part *const no_parts[] = {NULL};
+    SCOPED(buf_free) struct buf long_text = {0};
+    while (long_text.len <= WORKER_MESSAGE_MAX)
+        buf_adds(&long_text, "a rather long text ");
+    cfg.status_dir = dir;
+    cfg.flag_file = flag;
+    cfg.json_file = json;
+    w.parts = no_parts;
+    assert_int_equal(publish_lines(), 0);
+    assert_int_equal(published_files(), 2);
+    w.last_restore.shown = json_pack("{s:s}", "warning", long_text.p);
+    assert_int_equal(publish_lines(), 1);
+    assert_int_equal(published_files(), 1);
+    assert_int_equal(publish_lines(), 0);
+    assert_int_equal(published_files(), 1);
+    json_decref(w.last_restore.shown);
+    w.last_restore.shown = NULL;
+    assert_int_equal(publish_lines(), 0);
+    assert_int_equal(published_files(), 2);
+    cfg.status_dir = cfg.flag_file = cfg.json_file = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_polls_that_are_not_answered, begin, end),
         cmocka_unit_test_setup_teardown(test_a_full_queue, begin, end),
         cmocka_unit_test_setup_teardown(test_a_machine_that_stood_still, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_status_that_fits_no_packet, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

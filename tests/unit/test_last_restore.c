@@ -6,10 +6,12 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/js.h"
 #include "base/text.h"
+#include "base/worker.h"
 #include "supervisor/last_restore.h"
 
 #define FIRST "{\"at\":\"2026-01-31T12:00:00.250Z\",\"ok\":true,\"only\":\"player\"}"
@@ -82,10 +84,38 @@ static void test_long_records(void **state)
     assert_null(json_object_get(least, "dump"));
 }
 
+static json_t *replaced_tables(int count)
+{
+    json_t *tables = json_object();
+    char name[TEXT_SHORT];
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "a_rather_long_name_of_a_table_%d", i);
+        json_object_set_new(tables, name, json_integer(i));
+    }
+    return json_pack("{s:s, s:b, s:s, s:i, s:o}", "at", AT, "ok", true, "only", "t",
+                     "conflict_rows", 5, "conflict_tables", tables);
+}
+
+/* The status with this record must fit a packet to the disk writer, which writes the flag as
+ * well. */
+static void test_what_is_shown_is_limited(void **state)
+{
+    (void)state;
+    struct last_restore l = {.shown = NULL};
+    last_restore_set(&l, replaced_tables(1000));
+    assert_int_equal(json_object_size(json_object_get(l.shown, "conflict_tables")), 1000);
+    last_restore_set(&l, replaced_tables(4300));
+    assert_true(json_dumpb(l.shown, NULL, 0, JSON_INDENT(1)) < WORKER_MESSAGE_MAX / 2);
+    assert_int_equal(js_number(l.shown, "conflict_rows", 0), 5);
+    assert_string_equal(l.tables, "t");
+    assert_true(l.at.ms % 1000 == 250);
+    last_restore_set(&l, NULL);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_later_one_counts),
-                                       cmocka_unit_test(test_long_records),
-                                       cmocka_unit_test(test_no_restore)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_later_one_counts), cmocka_unit_test(test_long_records),
+        cmocka_unit_test(test_what_is_shown_is_limited), cmocka_unit_test(test_no_restore)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
