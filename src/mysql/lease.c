@@ -39,7 +39,7 @@ int db_lock(struct db *db, const char *name, int64_t wait, unsigned long *holder
     /* The server must answer before the client hangs up, because only the answer names the
      * holder. */
     int64_t most = db->read_timeout * 7 / 8;
-    if (wait > most)
+    if (most > 0 && wait > most)
         wait = most;
     /* If the holder's session ended between the two calls, there is no id. Then 1 is returned,
      * which no user's session has. */

@@ -434,8 +434,8 @@ static void write_back_message(struct world *w, struct worker *v, const struct p
         judge_central(w, &write_backs.last);
 }
 
-/* Sends an order if the state of the world or the machine's role has changed. A server that only does not answer changes
- * nothing: the worker waits for its answer. */
+/* Sends an order if the state of the world or the machine's role has changed. A server that only
+ * does not answer changes nothing: the worker waits for its answer. */
 static void give_orders(struct world *w)
 {
     enum guard_state s = w->guard.state;
