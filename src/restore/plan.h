@@ -75,8 +75,7 @@ struct plan {
     uint32_t *slots;       /* hash table by name: 1 + index of a target; 0: free */
     size_t room;           /* size of `slots`: a power of two */
     struct db_tables live; /* all current tables of the schema */
-    /* after the swap, if one of them was altered before it: our tables and the replaced ones */
-    struct db_tables own;
+    struct db_tables own;  /* after the swap: the replaced tables, under their names since */
     /* MEMORY tables that the dump does not have; they are left unchanged */
     struct names not_in_dump;
     bool any_case;  /* this server compares table names case-insensitively */

@@ -310,9 +310,9 @@ static int end_pending(struct db *db, int dirfd, struct err *e)
     return 0;
 }
 
-/* Fails if a table was altered since the plan was made, because the swap would undo the ALTER. For
- * one that comes even later, see swap_note_altered(). Notes the names of the constraints of the
- * replaced tables, to be restored after the swap. */
+/* Fails if a table was altered since the plan was made, because the swap would undo the ALTER.
+ * swap_note_altered() finds an ALTER that comes even later. Notes the names of the constraints of
+ * the replaced tables, to be restored after the swap. */
 static int note_replaced(struct restore *r, struct err *e)
 {
     for (size_t i = 0; i < r->plan.count; i++) {
@@ -413,47 +413,24 @@ out:
     return rc;
 }
 
-/* Returns the hash of the definition of a replaced table as it was under its name in the world. The
- * swap has changed that name also in constraints that the server named, and in foreign keys. */
-static uint64_t swap_hash_old(const struct plan *p, const char *create)
+/* Uses the present columns of a replaced table if it was altered between note_replaced() and the
+ * swap, so that its rows are saved as they are. Only columns are compared, because the swap has
+ * changed names in the definitions. */
+static void swap_note_altered(struct restore *r, struct target *t)
 {
-    SCOPED(buf_free) struct buf b = {0};
-    for (const char *at; (at = strstr(create, PLAN_OLD));) {
-        SCOPED(buf_free) struct buf name = {0};
-        char *end;
-        size_t i = strtoul(at + sizeof PLAN_OLD - 1, &end, 10);
-        buf_add(&b, create, (size_t)(at - create));
-        if (i < p->count)
-            sql_ident(&name, p->list[i].name);
-        if (name.len) /* the text has the quotes around the name */
-            buf_add(&b, name.p + 1, name.len - 2);
-        create = end;
-    }
-    buf_adds(&b, create);
-    return shadow_definition_hash(b.p, b.len);
-}
-
-/* Reads the columns of a replaced table again if it was altered between note_replaced() and the
- * swap, so that its rows are saved as they are. */
-static int swap_note_altered(struct restore *r, struct target *t, struct err *e)
-{
-    const struct db_table *now;
-    SCOPED(xfree) char *create = t->planned ? db_create_table(r->db, r->schema, t->old, e) : NULL;
-    if (t->planned && !create)
-        return -1;
-    if (!create || swap_hash_old(&r->plan, create) == t->planned)
-        return 0;
-    if (!r->plan.own.count && db_own_tables(r->db, r->schema, &r->plan.own, e) < 0)
-        return -1;
-    if ((now = db_table_find(&r->plan.own, t->old)))
-        t->live = now;
     SCOPED(buf_free) struct buf name = {0};
+    const struct db_table *now = db_table_find(&r->plan.own, t->old);
+    char was[17], is[17];
+    db_columns_hash(t->live, was);
+    db_columns_hash(now ? now : t->live, is);
+    if (strcmp(was, is) == 0)
+        return;
+    t->live = now;
     text_clean(&name, t->name, 64);
     result_warn(r->out,
                 "table %s was altered right before it was replaced: the restore has undone that; "
                 "rows found in it are saved with the altered columns",
                 name.p);
-    return 0;
 }
 
 /* Saves all replaced rows. Sessions no longer write to the old tables, so these hold everything
@@ -463,12 +440,15 @@ static int save_all_rows(struct restore *r, struct err *e)
 {
     bool more = false;
     r->conflict.part = true;
+    if (db_own_tables(r->db, r->schema, &r->plan.own, e) < 0)
+        return -1;
     for (size_t i = 0; i < r->plan.count; i++) {
         struct target *t = &r->plan.list[i];
         progress_at(r->job->progress, 0, 0);
         if (!target_replaces(t))
             continue;
-        int rc = swap_note_altered(r, t, e) < 0 ? -1 : swap_measure(r, t, t->old, e);
+        swap_note_altered(r, t);
+        int rc = swap_measure(r, t, t->old, e);
         if (rc < 0)
             return -1;
         more = more || rc > 0;
