@@ -140,6 +140,7 @@ static void end(void)
     db_close(swap.db);
     free(targets[0].checks);
     free(swap.plan.slots);
+    db_tables_free(&swap.plan.own);
     script_reset();
     kit_clean(NULL);
 }
