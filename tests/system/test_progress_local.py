@@ -7,7 +7,7 @@ import time
 
 import pymysql
 import pytest
-from wk.keeper import DONE, FAILED, HELD, REFUSED, USAGE, USER
+from wk.keeper import DONE, FAILED, HELD, REFUSED, USAGE, USER, sanitized
 from wk.progress import Central, made, refused
 from wk.relay import Wire
 from wk.server import MYSQL
@@ -507,7 +507,7 @@ def test_a_closing_session_whose_many_saves_are_sent_slowly(keeper, server):
             return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     before = memory_after(2)
     after = memory_after(8)
-    assert after - before < 8 << 20, (before, after)  # one list of these keys has 4 MiB
+    assert after - before < 8 << 20 or sanitized(), (before, after)  # one list of these keys has 4 MiB
 
 
 @pytest.mark.parametrize("engine,lock", [("memory", "LOCK TABLES wk_progress READ"),
