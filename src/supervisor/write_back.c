@@ -227,10 +227,11 @@ static bool locked_out(const struct write_back *run, struct err *e)
 {
     if (run->central_failed || !db_lock_busy(e))
         return false;
-    err_hint(e, "a session of the world's server holds a lock on wk_session, wk_progress or "
-                "wk_stolen: SELECT trx_mysql_thread_id, trx_started FROM "
-                "information_schema.INNODB_TRX; lists open transactions, SHOW FULL PROCESSLIST; "
-                "all sessions; end it in the game, or by KILL with its number");
+    err_hint(e,
+             "a session of the world's server holds a lock on wk_session, wk_progress or "
+             "wk_stolen: end that session in the game, or by KILL with its number; "
+             "information_schema.INNODB_TRX has the numbers of open transactions' sessions; this "
+             "lists all sessions: SHOW FULL PROCESSLIST");
     return true;
 }
 

@@ -152,7 +152,7 @@ static int published_files(void)
     return n;
 }
 
-/* Games and the state of the world do not depend on how long the rest of the status is. */
+/* The flag, which games read, is sent even if the rest of the status is too long. */
 static void test_a_status_that_fits_no_packet(void **state)
 {
     (void)state;

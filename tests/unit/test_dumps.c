@@ -44,7 +44,7 @@ static void pass(int64_t ms)
     fake_wall_ms += ms;
 }
 
-/* What asks for a dump, and in how many ms. */
+/* Reasons for which a dump is asked for, and in how many ms it is due. */
 static const struct {
     const char *why;
     int64_t in; /* -1: a failed dump, whose retry is in dumps_failed()'s ms */
