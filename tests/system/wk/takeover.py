@@ -265,7 +265,7 @@ class Game(AuditedWriters):
                         for i in range(self.count)]
         self.others = []
         if self.saves:
-            Progress(machine.keeper, self.saves.central).open("anna")
+            self.number = Progress(machine.keeper, self.saves.central).open("anna")
             self.earner, saver = (kind(self.world, self.count, self.seed, self.tables) for kind in (Earner, Saver))
             saver.saves = self.saves
             self.others = [self.earner, saver]
@@ -312,6 +312,12 @@ class Game(AuditedWriters):
         most = self.before + len(self.earner.told) + bool(self.earner.pending)
         assert least <= found <= most, f"the total is {found}, not {least} to {most}"
         assert not self.saves.wrong, self.saves.wrong[:3]
+
+    def audit_lock(self):
+        """Asserts that the open session here does not go on with the lock's number of the other machine: each life takes the
+        locks anew, or closes the sessions."""
+        for (number,) in self.world.sql("SELECT lock_seq FROM wk_session WHERE state='open'") if self.saves else []:
+            assert number > self.number, f"the session goes on with the lock's number {number}; before it was {self.number}"
 
 
 def kinds_of(etcd, leased):
@@ -408,6 +414,8 @@ class Torture:
                     self.ages.append(self.disturbed - (kept_until - age))  # below 0: after the fault began
                 kept_until = stored
             self.game.audit_totals(kept_until)
+            if moved:
+                self.game.audit_lock()
             assert self.observer.is_alive(), "nobody looks at both sides any more"
             assert not self.game.saves or self.game.saves.is_alive(), (
                 f"nobody looks at the central store any more: {self.game.saves.failed}")
