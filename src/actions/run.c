@@ -615,6 +615,15 @@ static int seal_others(struct action_context *a, struct err *e)
     return 0;
 }
 
+/* Signs a dump that was read back and matches its manifest. The manifest is signed last, so that a
+ * failure can be repeated. */
+static int seal_dump(int dirfd, const struct manifest *m, bool named, struct err *e)
+{
+    return pin_sign(dirfd, m->name, named, e) < 0 || proof_sign(dirfd, m->name, named, e) < 0
+               ? -1
+               : manifest_write(dirfd, m, e);
+}
+
 /* Signs dumps. Without a name, only unsigned dumps are signed. A dump with a wrong signature must
  * be named, because a user must look at it first. */
 static int action_seal(struct action_context *a, const struct request *r, json_t **result,
@@ -635,11 +644,10 @@ static int action_seal(struct action_context *a, const struct request *r, json_t
             r->dump ? catalog_named(x->m.name, r->dump) : x->m.signature == SIGNATURE_MISSING;
         if (!asked || !x->unproven)
             continue;
-        /* The manifest is signed only after the dump was read back and matches it. */
         struct err why = {0};
         fault_point("seal.begun");
-        bool done =
-            run_read_back(a, &x->m, &why) == 0 && manifest_write(a->job.dirfd, &x->m, &why) == 0;
+        bool done = run_read_back(a, &x->m, &why) == 0 &&
+                    seal_dump(a->job.dirfd, &x->m, r->dump != NULL, &why) == 0;
         add_verdict(list, x->m.name, done, why.text);
         bad += !done;
     }

@@ -107,15 +107,15 @@ int kept_give(int dirfd, const char *name, struct err *e)
                : 0;
 }
 
-int kept_sign(int dirfd, const char *name, size_t limit, struct err *e)
+int kept_sign(int dirfd, const char *name, size_t limit, bool changed, struct err *e)
 {
     json_t *o;
     SCOPED(xfree) char *front = front_of(name);
     int rc = store_kept_load(dirfd, name, limit, file_read, false, KEPT_FORMAT, &o, e);
     if (rc != 1)
         return rc;
-    if (signature_check(o, front) != SIGNATURE_WRONG)
-        return kept_save(dirfd, name, limit, o, e);
+    if (changed || signature_check(o, front) != SIGNATURE_WRONG)
+        return kept_save(dirfd, name, limit, o, e) < 0 ? -1 : kept_give(dirfd, name, e);
     json_decref(o);
     return kept_wrong(name, e);
 }

@@ -40,7 +40,7 @@ int kept_save(int dirfd, const char *name, size_t limit, json_t *o, struct err *
 int kept_give(int dirfd, const char *name, struct err *e);
 /* Signs the existing file, because the caller states that it is ours. Does nothing if it is
  * missing. ERR_REFUSED, and the file stays as it is, if its HMAC is wrong: then its content was
- * changed after it was signed. */
-int kept_sign(int dirfd, const char *name, size_t limit, struct err *e);
+ * changed after it was signed. `changed`: such a file is signed, too. */
+int kept_sign(int dirfd, const char *name, size_t limit, bool changed, struct err *e);
 
 #endif

@@ -32,26 +32,36 @@ int pin_set(int dirfd, const char *name, enum pin_kind kind, const char *reason,
     return kept_give(dirfd, file, e);
 }
 
-void pin_read(int dirfd, const char *name, struct pin *out)
+static int pin_parse(const json_t *o, const char *file, struct pin *out, struct err *e)
 {
-    struct err why = {0};
-    json_auto_t *o = NULL;
-    SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, name);
-    *out = (struct pin){0};
-    if (kept_load(dirfd, file, PIN_MAX, &o, &why) != 1) {
-        /* A newer version wrote the pin, so it is unknown how long the dump must be kept. */
-        if (kept_is_newer(&why)) {
-            out->kind = PIN_ROUND;
-            line_set(out->reason, sizeof out->reason, "%s", why.text);
-        }
-        return;
-    }
     const char *kind = js_text(o, "kind");
     for (unsigned i = PIN_NONE + 1; i < PIN_KINDS; i++)
         if (strcmp(kind, kinds[i]) == 0)
             out->kind = i;
     out->since.ms = js_within(o, "since_unix", 0, CLOCK_WALL_MAX / 1000, 0) * 1000;
     js_copy(o, "reason", out->reason, sizeof out->reason);
+    return out->kind ? 0 : err_set(e, ERR_DAMAGED, 0, "%s is a pin of an unknown kind", file);
+}
+
+void pin_read(int dirfd, const char *name, struct pin *out)
+{
+    struct err why = {0};
+    json_auto_t *o = NULL;
+    SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, name);
+    *out = (struct pin){0};
+    int got = kept_load(dirfd, file, PIN_MAX, &o, &why);
+    if (got == 0 || (got == 1 && pin_parse(o, file, out, &why) == 0))
+        return;
+    /* It is unknown how long the dump must be kept, and a pin that is not ours costs only space. */
+    out->kind = PIN_ROUND;
+    err_hint_in_text(&why);
+    line_set(out->reason, sizeof out->reason, "%s", why.text);
+}
+
+int pin_sign(int dirfd, const char *name, bool changed, struct err *e)
+{
+    SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, name);
+    return kept_sign(dirfd, file, PIN_MAX, changed, e);
 }
 
 bool pin_holds(const struct pin *p, const struct config_retention *rule, wall_t now)

@@ -28,8 +28,11 @@ struct pin {
 
 /* Creates or replaces the pin of dump `name`, durably. It never replaces a pin that ends later. */
 int pin_set(int dirfd, const char *name, enum pin_kind kind, const char *reason, struct err *e);
-/* Reads a pin. A missing, unreadable or wrongly signed file counts as no pin: kind PIN_NONE. */
+/* Reads a pin; a missing file: kind PIN_NONE. A file that cannot be read, or has no valid
+ * signature, holds like PIN_ROUND, and `reason` says what is wrong with it. */
 void pin_read(int dirfd, const char *name, struct pin *out);
+/* Signs the pin, if there is one, by kept_sign(). */
+int pin_sign(int dirfd, const char *name, bool changed, struct err *e);
 /* Returns true if the pin keeps its dump at `now`. A pin from the future (the clock was set back)
  * does. Pure. */
 bool pin_holds(const struct pin *p, const struct config_retention *rule, wall_t now);

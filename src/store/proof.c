@@ -40,6 +40,12 @@ int proof_read(int dirfd, const char *name, struct proof *out, struct err *e)
     return err_pass(e, &why);
 }
 
+int proof_sign(int dirfd, const char *name, bool changed, struct err *e)
+{
+    SCOPED(xfree) char *file = xasprintf("%s" PROOF_ENDING, name);
+    return kept_sign(dirfd, file, PROOF_MAX, changed, e);
+}
+
 bool proof_unloadable(const struct proof *p)
 {
     return !p->damaged && p->failures >= PROOF_LOADS;

@@ -27,6 +27,8 @@ struct proof {
  * signature if a key is set (kept.h). Returns -1 if others could have written the file
  * (ERR_REFUSED); *out is empty then. */
 int proof_read(int dirfd, const char *name, struct proof *out, struct err *e);
+/* Signs the findings, if there are any, by kept_sign(). */
+int proof_sign(int dirfd, const char *name, bool changed, struct err *e);
 bool proof_unloadable(const struct proof *p);
 int proof_intact(int dirfd, const char *name, const char *by, struct err *e);
 int proof_damaged(int dirfd, const char *name, const char *by, const char *reason, struct err *e);

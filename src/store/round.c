@@ -42,5 +42,5 @@ int round_begin(int dirfd, uint64_t number, const char *nonce, struct err *e)
 
 int round_sign(int dirfd, struct err *e)
 {
-    return kept_sign(dirfd, ROUND_FILE, ROUND_BYTES, e);
+    return kept_sign(dirfd, ROUND_FILE, ROUND_BYTES, false, e);
 }

@@ -164,7 +164,7 @@ int state_load(int dirfd, struct state *out, struct err *e)
 
 int state_sign(int dirfd, struct err *e)
 {
-    return kept_sign(dirfd, "state.json", STATE_MAX, e);
+    return kept_sign(dirfd, "state.json", STATE_MAX, false, e);
 }
 
 int state_save(int dirfd, const struct state *s, struct err *e)

@@ -120,6 +120,42 @@ def test_dumps_from_before_the_key(keeper):
     assert keeper.ok("--restore=" + old, "--force").rc == DONE
 
 
+def test_pins_from_before_the_key(keeper):
+    """A pin from before the key, or with a wrong HMAC, holds its dump and is shown. --seal signs it, and what is known of the
+    dump, with the dump."""
+    last = keeper.ok("--new-round", "--json")["last"]
+    proof = os.path.join(keeper.dumps_dir, last + ".proof")
+    with open(proof, "w") as f:
+        json.dump({"format": 1, "failures": 2, "at_unix": 1, "by": "restore", "reason": "two equal rows"}, f)
+    os.chmod(proof, 0o600)
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)},
+                      "retention": {"keep_last": "1", "keep_within": "0h", "keep_daily": "0", "keep_weekly": "0"}})
+    held = listed(keeper)[last]
+    assert "has no HMAC" in held["reason"] and "has no HMAC" in held["pinned"], held
+    keeper.ok("--seal")
+    sealed = listed(keeper)[last]
+    assert "the last dump of round" in sealed["pinned"] and "two equal rows" in sealed["reason"], sealed
+    pin = os.path.join(keeper.dumps_dir, last + ".pin")
+    os.remove(proof)
+    for change in (lambda o: o.pop("hmac"), lambda o: o.update(hmac="0" * 64)):
+        with open(pin) as f:
+            text = json.load(f)
+        change(text)
+        with open(pin, "w") as f:
+            json.dump(text, f)
+        keeper.dump()
+        keeper.dump()
+        assert "HMAC" in listed(keeper)[last]["pinned"]
+    assert "; pinned: " in keeper.ok("--list").out
+    keeper.configure({"dump": {"hmac_key_file": keeper.secret("key2", "5d" * 32)}})
+    keeper.ok("--seal=" + last)
+    assert "the last dump of round" in listed(keeper)[last]["pinned"]
+    os.remove(pin)
+    keeper.dump()
+    keeper.dump()
+    assert last not in listed(keeper), "the pin was removed"
+
+
 def test_sign_through_the_supervisor(keeper):
     old = keeper.dump()["name"]
     keeper.configure({"dump": {"hmac_key_file": keeper.secret("key", KEY)}})

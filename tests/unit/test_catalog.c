@@ -208,6 +208,48 @@ static void test_half_a_list(void **state)
     expect("1.3 1.2 1.1 ");
 }
 
+/* ---- pins ---- */
+
+static struct pin pin_of(uint64_t sequence)
+{
+    struct pin p;
+    char *name = name_of(1, sequence, "");
+    pin_read(kit_dir, name, &p);
+    free(name);
+    return p;
+}
+
+/* A pin that cannot be read, or does not say what it is, holds its dump until somebody looks. */
+static void test_pins(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *reason;
+    } bad[] = {{"{", "invalid contents"},
+               {"[]", "invalid contents"},
+               {"{\"format\":1}", "unknown kind"},
+               {"{\"format\":1,\"kind\":\"other\",\"reason\":\"x\"}", "unknown kind"},
+               {"{\"format\":2,\"kind\":\"shrink\"}", "newer version"}};
+    char *name = name_of(1, 1, ""), *file = name_of(1, 1, PIN_ENDING);
+    assert_int_equal(pin_of(1).kind, PIN_NONE);
+    assert_int_equal(pin_set(kit_dir, name, PIN_SHRINK, "less", NULL), 0);
+    assert_int_equal(pin_of(1).kind, PIN_SHRINK);
+    assert_int_equal(fchmodat(kit_dir, file, 0664, 0), 0);
+    assert_int_equal(pin_of(1).kind, PIN_ROUND);
+    assert_non_null(strstr(pin_of(1).reason, "chmod go-w"));
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        put(1, 1, PIN_ENDING, bad[i].text);
+        assert_int_equal(fchmodat(kit_dir, file, 0600, 0), 0);
+        assert_int_equal(pin_of(1).kind, PIN_ROUND);
+        assert_non_null(strstr(pin_of(1).reason, bad[i].reason));
+    }
+    take_away(1, 1, PIN_ENDING);
+    assert_int_equal(mkdirat(kit_dir, file, 0700), 0);
+    assert_int_equal(pin_of(1).kind, PIN_ROUND);
+    free(name);
+    free(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +260,7 @@ int main(void)
         cmocka_unit_test_teardown(test_damaged, kit_clean),
         cmocka_unit_test_teardown(test_copied_manifest, kit_clean),
         cmocka_unit_test_teardown(test_half_a_list, kit_clean),
+        cmocka_unit_test_teardown(test_pins, kit_clean),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
 }
