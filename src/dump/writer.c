@@ -610,7 +610,8 @@ int dump_run(const struct job *job, const struct dump_options *opt, struct manif
         pending_reserve(job->dirfd);
     if (stored && !opt->keep_all) {
         unsigned removed;
-        rc = catalog_retain(job->dirfd, job->cfg->name, &job->cfg->retention, &removed, e);
+        rc = catalog_retain(job->dirfd, job->cfg->name, &job->cfg->retention,
+                            job->cfg->dump_interval, &removed, e);
         trim_segments(job);
         if (rc < 0)
             err_step(e, "the dump is stored, but old dumps could not be removed");

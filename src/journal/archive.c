@@ -246,12 +246,13 @@ void archive_gap(const struct archive *a, size_t i, const struct db_binlog_pos *
 }
 
 /* Returns whether all of segment i is older than `keep`. It is older than the beginning of the
- * next segment whose beginning is known. */
+ * next segment whose beginning is known. A beginning in the future counts as unknown: the clock was
+ * set back since. */
 static bool is_old(const struct archive *a, size_t i, int64_t keep, wall_t now)
 {
     do
         i++;
-    while (i < a->count && a->list[i].head.made.ms == 0);
+    while (i < a->count && (a->list[i].head.made.ms == 0 || a->list[i].head.made.ms > now.ms));
     return i < a->count && now.ms - a->list[i].head.made.ms > keep;
 }
 

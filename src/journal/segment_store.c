@@ -56,7 +56,8 @@ int segment_store_trim(const struct config *cfg, int dirfd, int dump_dirfd, stru
         for (size_t i = c.count; i-- > 0 && !oldest;)
             oldest = c.list[i].intact ? &c.list[i] : NULL;
         size_t n = archive_spare(&a, need_of(&a, oldest), need_of(&a, catalog_newest(&c, 0)),
-                                 cfg->journal_keep, cfg->journal_max_size, clock_wall());
+                                 cfg->journal_keep, cfg->journal_max_size,
+                                 catalog_now(&c, cfg->dump_interval, clock_wall()));
         rc = archive_drop(dirfd, &a, n, e);
     }
     return rc;

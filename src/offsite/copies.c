@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "base/number.h"
+#include "store/retention.h"
 #include "store/signature.h"
 
 #define FRONT "worldkeeper part of a journal segment 1\n"
@@ -367,11 +368,22 @@ static int64_t copies_ended(const int64_t *times, size_t count, int64_t made)
     return from < count ? times[from] : 0;
 }
 
+wall_t copies_now(const struct copies *c, int64_t interval, wall_t wall)
+{
+    SCOPED(xfree) struct retention_item *items = xcalloc(c->dump_count + 1, sizeof *items);
+    for (size_t i = 0; i < c->dump_count; i++)
+        items[i] = (struct retention_item){.generation = c->dumps[i].generation,
+                                           .sequence = c->dumps[i].sequence,
+                                           .at = c->dumps[i].at};
+    return retention_now(items, c->dump_count, interval, wall);
+}
+
 /* Finds the segments of the journal that can be deleted. These are the segments that ended
  * before the oldest dump in the store was begun, because no dump needs them. Segments older than
  * [journal] keep are deleted too, if a newer dump exists. In doubt a segment is kept: the last
  * one, any that was begun while the clock was set back, and all of them as long as there is no
- * dump. */
+ * dump. A dump or a segment from the future says nothing about the others: the clock was set back
+ * since. */
 void copies_spare(const struct copies *c, int64_t keep, wall_t now, bool *spare)
 {
     int64_t oldest = INT64_MAX, newest = 0, latest = 0;
@@ -382,7 +394,7 @@ void copies_spare(const struct copies *c, int64_t keep, wall_t now, bool *spare)
             times[count++] = c->parts[i].made;
     qsort(times, count, sizeof *times, by_time);
     for (size_t i = 0; i < c->dump_count; i++)
-        if (c->dumps[i].manifest) {
+        if (c->dumps[i].manifest && c->dumps[i].at.ms <= now.ms) {
             oldest = c->dumps[i].at.ms < oldest ? c->dumps[i].at.ms : oldest;
             newest = c->dumps[i].at.ms > newest ? c->dumps[i].at.ms : newest;
         }
@@ -392,7 +404,8 @@ void copies_spare(const struct copies *c, int64_t keep, wall_t now, bool *spare)
         /* Sequence numbers and start times disagree: the clock was set back, so times cannot
          * order these. */
         bool back = c->parts[i].made < latest;
-        latest = back || c->parts[i].unproven ? latest : c->parts[i].made;
+        if (!back && !c->parts[i].unproven && c->parts[i].made <= now.ms)
+            latest = c->parts[i].made;
         spare[i] = newest && end && !back && (end < oldest - SLACK_MS || old);
     }
 }

@@ -87,9 +87,12 @@ bool copy_part_read(const char *name, const char *world, struct copy_part *out);
 /* Signs the name with our key, if there is one. */
 int copy_part_sign(struct copy_part *p, const char *world, struct err *e);
 
+/* Returns the time that retention counts as now (store/retention.h: retention_now()), by the dumps
+ * in the store. Pure. */
+wall_t copies_now(const struct copies *c, int64_t interval, wall_t wall);
 /* Sets `spare` of each part whose segment no dump needs: it ended an hour before the oldest dump;
  * or it is older than `keep` and ended an hour before the newest dump. Nothing is spare without a
- * dump. Pure. */
+ * dump. A dump or a segment from after `now` counts for nothing. Pure. */
 void copies_spare(const struct copies *c, int64_t keep, wall_t now, bool *spare);
 
 #endif

@@ -47,19 +47,20 @@ static void choice_free(struct choice *c)
 }
 
 /* Applies [retention] to the dumps in the store, and with `unsent` to those that are only local,
- * too. A copy that was found damaged takes part, but does not take the place of a good one. An
- * abandoned dump is not sent: no restore chooses it, and it would delay the world's own. */
+ * too. Without it, these only show which time has passed (retention_now()). A copy that was found
+ * damaged takes part, but does not take the place of a good one. An abandoned dump is not sent: no
+ * restore chooses it, and it would delay the world's own. */
 static void upload_dumps_choose(const struct upload *u, const struct catalog *local, bool unsent,
                                 struct choice *c)
 {
     const struct config_retention *rule = &u->cfg->retention;
-    wall_t now = clock_wall();
+    wall_t wall = clock_wall();
     size_t most = local->count + u->there.dump_count;
     struct lives l;
     lives_load(u->dirfd, &l);
     c->items = xcalloc(most + 1, sizeof *c->items);
     c->of = xcalloc(most + 1, sizeof *c->of);
-    for (size_t i = 0; i < local->count && unsent; i++) {
+    for (size_t i = 0; i < local->count; i++) {
         const struct catalog_entry *x = &local->list[i];
         struct copy_dump *d = copies_dump(&u->there, x->m.name);
         if (!x->intact || x->abandoned || (d && (d->bad || d->attempt)))
@@ -68,8 +69,7 @@ static void upload_dumps_choose(const struct upload *u, const struct catalog *lo
         c->items[c->count++] = (struct retention_item){.generation = x->m.generation,
                                                        .sequence = x->m.sequence,
                                                        .at = x->m.at,
-                                                       .intact = true,
-                                                       .pinned = pin_holds(&x->pin, rule, now)};
+                                                       .intact = unsent};
     }
     for (size_t i = 0; i < u->there.dump_count; i++) {
         struct copy_dump *d = &u->there.dumps[i];
@@ -82,10 +82,15 @@ static void upload_dumps_choose(const struct upload *u, const struct catalog *lo
             .sequence = d->sequence,
             .at = d->at,
             .intact = !d->damaged,
-            .abandoned = here ? here->abandoned : upload_abandoned(&l, d, u->cfg->name),
-            .pinned = here && pin_holds(&here->pin, rule, now)};
+            .abandoned = here ? here->abandoned : upload_abandoned(&l, d, u->cfg->name)};
     }
-    retention_choose(c->items, c->count, rule, now);
+    wall_t now = retention_now(c->items, c->count, u->cfg->dump_interval, wall);
+    for (size_t i = 0; i < c->count; i++) {
+        const struct copy_dump *d = c->of[i].there;
+        const struct catalog_entry *x = d ? catalog_find(local, d->name) : c->of[i].here;
+        c->items[i].pinned = x && pin_holds(&x->pin, rule, now);
+    }
+    retention_choose(c->items, c->count, rule, now, wall);
 }
 
 static bool upload_dumps_newer(const struct retention_item *a, const struct retention_item *b)
@@ -293,7 +298,7 @@ static enum remote_result upload_dumps_tidy(struct upload *u, const struct catal
         return REMOTE_OK;
     upload_dumps_choose(u, local, false, &c);
     for (size_t i = 0; i < c.count && got == REMOTE_OK; i++)
-        if (!c.items[i].keep)
+        if (c.of[i].there && !c.items[i].keep)
             got = delete_dump(u, c.of[i].there, e);
     if (got == REMOTE_OK)
         got = delete_left(u, e);

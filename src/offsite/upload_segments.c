@@ -397,7 +397,8 @@ static enum remote_result upload_segments_tidy(struct upload *u, struct err *e)
     enum remote_result got = REMOTE_OK;
     size_t i = u->there.part_count;
     u->next_tidy = mono_add(clock_mono(), TIDY_MS);
-    copies_spare(&u->there, u->cfg->journal_keep, clock_wall(), spare);
+    copies_spare(&u->there, u->cfg->journal_keep,
+                 copies_now(&u->there, u->cfg->dump_interval, clock_wall()), spare);
     mono_t end = mono_add(clock_mono(), DELETE_MS);
     while (i > 0 && got == REMOTE_OK && !mono_reached(clock_mono(), end))
         if (spare[--i])

@@ -156,7 +156,8 @@ static void pull_trim(struct pull *p, int journal)
     unsigned removed;
     if (!p->trim_due)
         return;
-    bool kept = catalog_retain(p->dirfd, p->cfg->name, &p->cfg->retention, &removed, &why) < 0;
+    bool kept = catalog_retain(p->dirfd, p->cfg->name, &p->cfg->retention, p->cfg->dump_interval,
+                               &removed, &why) < 0;
     p->trim_due = kept;
     if (journal >= 0 && segment_store_trim(p->cfg, journal, p->dirfd, &more) < 0)
         p->trim_due = true;

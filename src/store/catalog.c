@@ -345,34 +345,48 @@ int catalog_remove(int dirfd, const char *name, struct err *e)
 }
 
 /* `damaged`: treat damaged dumps as intact. */
-static struct retention_item *catalog_choose(const struct catalog *c,
-                                             const struct config_retention *rule, bool damaged)
+static struct retention_item *catalog_items(const struct catalog *c, bool damaged)
 {
     struct retention_item *items = xcalloc(c->count, sizeof *items);
-    wall_t now = clock_wall();
     for (size_t i = 0; i < c->count; i++)
         items[i] =
             (struct retention_item){.generation = c->list[i].m.generation,
                                     .sequence = c->list[i].m.sequence,
                                     .at = c->list[i].m.at,
                                     .intact = c->list[i].intact || (damaged && c->list[i].damaged),
-                                    .abandoned = c->list[i].abandoned,
-                                    .pinned = pin_holds(&c->list[i].pin, rule, now)};
-    retention_choose(items, c->count, rule, now);
+                                    .abandoned = c->list[i].abandoned};
+    return items;
+}
+
+wall_t catalog_now(const struct catalog *c, int64_t interval, wall_t wall)
+{
+    SCOPED(xfree) struct retention_item *items = catalog_items(c, false);
+    return retention_now(items, c->count, interval, wall);
+}
+
+static struct retention_item *catalog_choose(const struct catalog *c,
+                                             const struct config_retention *rule, wall_t now,
+                                             wall_t wall, bool damaged)
+{
+    struct retention_item *items = catalog_items(c, damaged);
+    for (size_t i = 0; i < c->count; i++)
+        items[i].pinned = pin_holds(&c->list[i].pin, rule, now);
+    retention_choose(items, c->count, rule, now, wall);
     return items;
 }
 
 /* A damaged dump displaces no other dump. It is kept as long as if it were intact, because most
  * of its rows can still be recovered manually. */
 int catalog_retain(int dirfd, const char *world, const struct config_retention *rule,
-                   unsigned *removed, struct err *e)
+                   int64_t interval, unsigned *removed, struct err *e)
 {
     SCOPED(catalog_free) struct catalog c = {0};
     *removed = 0;
     if (catalog_load(dirfd, world, &c, e) < 0)
         return -1;
-    SCOPED(xfree) struct retention_item *items = catalog_choose(&c, rule, false);
-    SCOPED(xfree) struct retention_item *as_intact = catalog_choose(&c, rule, true);
+    wall_t wall = clock_wall(), now = catalog_now(&c, interval, wall);
+    SCOPED(xfree) struct retention_item *items = catalog_choose(&c, rule, now, wall, false);
+    SCOPED(xfree) struct retention_item *as_intact = catalog_choose(&c, rule, now, wall, true);
     int rc = 0;
     for (size_t i = 0; i < c.count; i++) {
         const struct catalog_entry *x = &c.list[i];

@@ -62,10 +62,13 @@ int catalog_sweep(int dirfd, const char *world, struct err *e);
 /* Deletes a dump, its manifest first: a file without a manifest is not a dump, so a crash in
  * between leaves only a file for catalog_sweep(). */
 int catalog_remove(int dirfd, const char *name, struct err *e);
+/* Returns the time that retention counts as now (retention_now()). `interval`: of the dumps, in
+ * ms. */
+wall_t catalog_now(const struct catalog *c, int64_t interval, wall_t wall);
 /* Deletes the dumps that retention.h does not keep, except those that could not be read. *removed
  * is their number. */
 int catalog_retain(int dirfd, const char *world, const struct config_retention *rule,
-                   unsigned *removed, struct err *e);
+                   int64_t interval, unsigned *removed, struct err *e);
 /* Moves a complete .part with its manifest and `reason` into rejected/, where the last 3 of ours
  * are kept. */
 int catalog_reject(int dirfd, struct manifest *m, const char *part, const char *reason,

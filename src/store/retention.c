@@ -6,6 +6,8 @@
 
 #define HOUR_MS INT64_C(3600000)
 #define DAY_MS (24 * HOUR_MS)
+#define LATE_MS HOUR_MS    /* a dump may begin so much later than the interval says */
+#define BELIEVED_MS DAY_MS /* the clock must run this long after a jump */
 
 /* The items to which the rules apply, newest first. */
 struct intact {
@@ -32,6 +34,41 @@ static int retention_newest_first(const void *left, const void *right)
     return by_order ? by_order : (b->at.ms > a->at.ms) - (b->at.ms < a->at.ms);
 }
 
+/* Returns by how much `ms`, the time between two dumps, exceeds what `count` intervals explain,
+ * or 0. */
+static int64_t retention_excess(int64_t ms, uint64_t count, int64_t interval)
+{
+    int64_t gap = ms - LATE_MS, each = interval > 0 ? interval : 1;
+    /* The division comes first, because the product of any two of these need not fit. */
+    return gap > 0 && (uint64_t)(gap / each) >= count ? gap - (int64_t)count * each : 0;
+}
+
+/* Walks from the newest dump back. A dump with a later time than one that follows it was made
+ * before the clock was set back, and proves nothing. */
+wall_t retention_now(struct retention_item *items, size_t n, int64_t interval, wall_t wall)
+{
+    struct intact dated = {.list = xcalloc(n, sizeof(struct retention_item *))};
+    int64_t upto = wall.ms, doubt = 0;
+    for (size_t i = 0; i < n; i++)
+        if (items[i].at.ms > 0)
+            dated.list[dated.n++] = &items[i];
+    if (dated.n)
+        qsort(dated.list, dated.n, sizeof(struct retention_item *), retention_newest_first);
+    uint64_t sequence = dated.n ? dated.list[0]->sequence + 1 : 0;
+    for (size_t i = 0; i < dated.n && wall.ms - upto < BELIEVED_MS; i++) {
+        const struct retention_item *it = dated.list[i];
+        if (it->at.ms > upto)
+            continue;
+        uint64_t count = sequence > it->sequence ? sequence - it->sequence : 1;
+        int64_t excess = retention_excess(upto - it->at.ms, count, interval);
+        doubt = excess > doubt ? excess : doubt;
+        upto = it->at.ms;
+        sequence = it->sequence;
+    }
+    free(dated.list);
+    return (wall_t){wall.ms - doubt};
+}
+
 /* Divides and rounds down, also for times before 1970. */
 static int64_t floor_div(int64_t a, int64_t b)
 {
@@ -52,12 +89,13 @@ static void keep_last(struct intact *in, unsigned count)
 
 /* Keeps all dumps of the last `ms`. Also keeps dumps with a time in the future, because it is
  * unknown which clock was wrong. */
-static void keep_within(struct intact *in, int64_t ms, wall_t now)
+static void keep_within(struct intact *in, int64_t ms, wall_t now, wall_t wall)
 {
     for (size_t i = 0; i < in->n; i++) {
         struct retention_item *it = in->list[i];
+        wall_t end = it->at.ms > now.ms ? wall : now;
         /* Unsigned, so that the difference of any two clock values fits. */
-        if (it->at.ms > now.ms || (uint64_t)now.ms - (uint64_t)it->at.ms <= (uint64_t)ms)
+        if (it->at.ms > end.ms || (uint64_t)end.ms - (uint64_t)it->at.ms <= (uint64_t)ms)
             it->keep = true;
     }
 }
@@ -84,6 +122,13 @@ static void keep_buckets(struct intact *in, unsigned count, int64_t unit, int gr
     }
 }
 
+static void keep_periods(struct intact *in, const struct config_retention *rule, wall_t now)
+{
+    keep_buckets(in, rule->keep_hourly, HOUR_MS, 1, 0, now);
+    keep_buckets(in, rule->keep_daily, DAY_MS, 1, 0, now);
+    keep_buckets(in, rule->keep_weekly, DAY_MS, 7, 3, now); /* day 0 was a Thursday */
+}
+
 /* Dumps with the same (generation, sequence) are kept or deleted together. */
 static void share_fate(struct intact *in)
 {
@@ -99,7 +144,7 @@ static void share_fate(struct intact *in)
 /* Collects the intact items, with or without the abandoned ones, and applies the rules to them.
  * `in` has room for all items. */
 static void keep_intact(struct intact *in, struct retention_item *items, size_t n, bool abandoned,
-                        const struct config_retention *rule, wall_t now)
+                        const struct config_retention *rule, wall_t now, wall_t wall)
 {
     in->n = 0;
     for (size_t i = 0; i < n; i++) {
@@ -110,10 +155,9 @@ static void keep_intact(struct intact *in, struct retention_item *items, size_t 
     if (in->n)
         qsort(in->list, in->n, sizeof(struct retention_item *), retention_newest_first);
     keep_last(in, rule->keep_last);
-    keep_within(in, rule->keep_within, now);
-    keep_buckets(in, rule->keep_hourly, HOUR_MS, 1, 0, now);
-    keep_buckets(in, rule->keep_daily, DAY_MS, 1, 0, now);
-    keep_buckets(in, rule->keep_weekly, DAY_MS, 7, 3, now); /* day 0 was a Thursday */
+    keep_within(in, rule->keep_within, now, wall);
+    keep_periods(in, rule, now);
+    keep_periods(in, rule, wall);
     for (size_t i = 0; i < in->n; i++)
         in->list[i]->keep |= in->list[i]->pinned;
     share_fate(in);
@@ -122,14 +166,14 @@ static void keep_intact(struct intact *in, struct retention_item *items, size_t 
 /* The rules are applied twice: among all items for the abandoned ones, then without these for the
  * others. */
 void retention_choose(struct retention_item *items, size_t n, const struct config_retention *rule,
-                      wall_t now)
+                      wall_t now, wall_t wall)
 {
     struct intact in = {.list = xcalloc(n, sizeof(struct retention_item *))};
     SCOPED(xfree) bool *abandoned = xcalloc(n, sizeof *abandoned);
-    keep_intact(&in, items, n, true, rule, now);
+    keep_intact(&in, items, n, true, rule, now, wall);
     for (size_t i = 0; i < n; i++)
         abandoned[i] = items[i].abandoned && items[i].keep;
-    keep_intact(&in, items, n, false, rule, now);
+    keep_intact(&in, items, n, false, rule, now, wall);
     for (size_t i = 0; i < n; i++) {
         if (!items[i].intact)
             items[i].keep = in.n == 0 || retention_order(&items[i], in.list[0]) >= 0;

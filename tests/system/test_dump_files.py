@@ -312,6 +312,32 @@ def test_retention_keeps_what_is_asked(keeper):
     assert len(keeper.dumps()) == 2  # all are of one day, which the newest represents
 
 
+def test_a_clock_that_is_ahead_for_one_dump_deletes_nothing(keeper):
+    """If the wall clock is days ahead during one dump, no older dump is deleted, and no pin expires. Once the clock has been there
+    for a day, it is believed: the machine was off."""
+    clocked = keeper.shim(clock=keeper.clock)
+    keeper.configure({"retention": {"keep_last": "1", "keep_within": "24h", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0",
+                                    "keep_before_shrink": "7d"}})
+
+    def dump(days):
+        keeper.set_clock(int(days * 86400))
+        done = keeper.finish(keeper.popen("--dump", **clocked))
+        assert done.rc == DONE, done
+        return keeper.newest()["name"]
+
+    def kept():
+        return [m["name"] for m in keeper.dumps()][::-1]
+
+    names = [dump(0), dump(0)]
+    keeper.world.sql("DELETE FROM player WHERE id>100")
+    names += [dump(0), dump(10), dump(0)]
+    assert kept() == names and list(pinned(keeper)) == [names[1]]
+    names += [dump(20), dump(20.5)]
+    assert kept()[:3] == names[:3] and list(pinned(keeper)) == [names[1]], "the clock has jumped half a day ago"
+    dump(21.6)
+    assert not set(names[:5]) & set(kept()) and not pinned(keeper), "the clock has been there for more than a day"
+
+
 def test_retention_counts_intact_dumps_only(keeper):
     """A damaged newest dump never causes the deletion of an intact older one."""
     keeper.configure({"dump": {"shrink_action": "reject"},

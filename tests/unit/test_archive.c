@@ -2,6 +2,7 @@
  * of them may be deleted. In doubt a run ends and nothing is found: changes of another log are
  * never returned. */
 #include <inttypes.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -724,6 +725,7 @@ static void test_goes_on(void **state)
 /* ---- what may go ---- */
 
 #define KEEP 1000
+#define AHEAD INT_MAX /* instead of an age: a beginning in the future */
 #define NOW 10000
 
 /* Ages of the beginnings of segments in `ages`, oldest first; 100 bytes each. */
@@ -731,7 +733,7 @@ static size_t spare(const int *ages, size_t count, int oldest, int newest, uint6
 {
     for (size_t i = 0; i < count; i++) {
         list[i] = segment("log.000001", 100 * i, 100 * i + 100, "", "");
-        list[i].head.made.ms = ages[i] < 0 ? 0 : NOW - ages[i];
+        list[i].head.made.ms = ages[i] == AHEAD ? NOW + 1 : ages[i] < 0 ? 0 : NOW - ages[i];
     }
     pure(count);
     size_t n = archive_spare(&a, oldest, newest, KEEP, max_size, (wall_t){NOW});
@@ -773,6 +775,8 @@ static void test_spare(void **state)
         {{9000, -1, -1, -1, -1}, 0, 4, 1000, 0, "nothing is known"},
         {{-1, 9000, 8000, 20, 10}, 0, 4, 1000, 2, "one without a head goes as others do"},
         {{-500, 40, 30, 20, 10}, 0, 4, 1000, 0, "a clock that was set"},
+        {{9000, AHEAD, 8000, 20, 10}, 0, 4, 1000, 2, "begun while the clock was ahead"},
+        {{9000, 8000, AHEAD, AHEAD, AHEAD}, 0, 4, 1000, 1, "the clock is still set back"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         size_t n = spare(cases[i].ages, 5, cases[i].oldest, cases[i].newest, cases[i].max_size);

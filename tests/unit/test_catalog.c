@@ -202,7 +202,7 @@ static void test_half_a_list(void **state)
         unsigned removed;
         const struct config_retention rule = {.keep_last = 1};
         readdir_fails_at = at;
-        assert_int_equal(catalog_retain(kit_dir, "w", &rule, &removed, &e), -1);
+        assert_int_equal(catalog_retain(kit_dir, "w", &rule, 0, &removed, &e), -1);
         readdir_fails_at = 0;
     }
     expect("1.3 1.2 1.1 ");

@@ -105,8 +105,38 @@ static void test_spare(void **state)
     /* a new machine that counts from 1 again: its newest is the newest */
     part(1, day + 20 * HOUR, 0, 10);
     spare_is(HOUR, (wall_t){day + 100 * HOUR}, "x......");
-    /* a clock that was wrong deletes nothing that a dump needs */
-    spare_is(1000 * HOUR, (wall_t){day - 100 * HOUR}, "x......");
+    /* a clock that is behind all dumps deletes nothing */
+    spare_is(1000 * HOUR, (wall_t){day - 100 * HOUR}, ".......");
+}
+
+/* What was stored while the clock was ahead says nothing of what was stored after it was corrected,
+ * or before. */
+static void test_spare_ahead(void **state)
+{
+    (void)state;
+    const int64_t day = INT64_C(1769817600000); /* 2026-01-31 */
+    for (unsigned i = 0; i < 6; i++)
+        part(i + 1, day + (int64_t)i * 2 * HOUR + (i == 1 ? 8760 * HOUR : 0), 0, 10);
+    dump("s8-000001-00000001-20260131T010000Z");
+    dump("s8-000001-00000002-20270131T020000Z");
+    spare_is(HOUR, (wall_t){day + 100 * HOUR}, "......"); /* the first dump needs them */
+    dump("s8-000001-00000003-20260131T090000Z");
+    spare_is(HOUR, (wall_t){day + 100 * HOUR}, "x.x...");
+    spare_is(1000 * HOUR, (wall_t){day + 100 * HOUR}, "......");
+}
+
+/* A dump that shows a jump of the clock does not make all segments old. */
+static void test_now(void **state)
+{
+    (void)state;
+    const int64_t day = INT64_C(1769817600000); /* 2026-01-31 */
+    assert_int_equal(copies_now(&c, HOUR, (wall_t){day}).ms, day);
+    dump("s8-000001-00000001-20260131T000000Z");
+    dump("s8-000001-00000003-20260131T020000Z");
+    assert_int_equal(copies_now(&c, HOUR, (wall_t){day + 3 * HOUR}).ms, day + 3 * HOUR);
+    dump("s8-000001-00000004-20270131T030000Z");
+    assert_int_equal(copies_now(&c, HOUR, (wall_t){day + 8764 * HOUR}).ms, day + 5 * HOUR);
+    assert_int_equal(copies_now(&c, HOUR, (wall_t){day + 4 * HOUR}).ms, day + 4 * HOUR);
 }
 
 /* What no key of ours has signed reaches nowhere, says nothing of when a segment ended, is not
@@ -373,6 +403,8 @@ int main(void)
         cmocka_unit_test_teardown(test_names, tear_down),
         cmocka_unit_test_teardown(test_reach, tear_down),
         cmocka_unit_test_teardown(test_spare, tear_down),
+        cmocka_unit_test_teardown(test_spare_ahead, tear_down),
+        cmocka_unit_test_teardown(test_now, tear_down),
         cmocka_unit_test_teardown(test_unproven, tear_down),
         cmocka_unit_test_teardown(test_spare_with_a_clock_set_back, tear_down),
         cmocka_unit_test_teardown(test_list, tear_down),

@@ -101,7 +101,7 @@ static void each_case(void **state)
                                                .intact = cases[i].items[k] != 'x',
                                                .abandoned = cases[i].items[k] == 'a',
                                                .pinned = cases[i].items[k] == 'p'};
-        retention_choose(items, n, &cases[i].rule, (wall_t){NOW});
+        retention_choose(items, n, &cases[i].rule, (wall_t){NOW}, (wall_t){NOW});
         for (size_t k = 0; k < n; k++)
             got[k] = items[k].keep ? 'k' : '-';
         if (strcmp(got, cases[i].expected) != 0)
@@ -144,14 +144,17 @@ struct world {
     struct retention_item items[MOST];
     size_t n;
     struct config_retention rule;
-    wall_t now;
+    wall_t now, wall;
 };
 
 static void random_world(struct world *w)
 {
     memset(w, 0, sizeof *w);
     w->n = rnd(MOST + 1);
-    w->now.ms = rnd(3) ? NOW : random_time();
+    w->wall.ms = rnd(3) ? NOW : random_time();
+    w->now.ms = w->wall.ms;
+    if (rnd(2) && w->wall.ms > 0)
+        w->now.ms = (int64_t)rnd((uint64_t)w->wall.ms);
     w->rule = (struct config_retention){.keep_last = (unsigned)rnd(6),
                                         .keep_within = (int64_t)rnd(3 * (uint64_t)DAY),
                                         .keep_hourly = (unsigned)rnd(4),
@@ -169,7 +172,7 @@ static void random_world(struct world *w)
 
 static void choose(struct world *w)
 {
-    retention_choose(w->items, w->n, &w->rule, w->now);
+    retention_choose(w->items, w->n, &w->rule, w->now, w->wall);
 }
 
 static int compare(const struct retention_item *a, const struct retention_item *b)
@@ -208,7 +211,7 @@ static void check_kept(const struct world *w)
         }
         if (above < last)
             assert_true(it->keep); /* the newest, and the last ones */
-        if (it->at.ms > w->now.ms)
+        if (it->at.ms > w->wall.ms)
             assert_true(it->keep); /* from the future */
     }
 }
@@ -282,6 +285,30 @@ static void check_monotonic(const struct world *w)
         assert_true(more.items[i].keep || !w->items[i].keep);
 }
 
+static bool is_single(const struct world *w, const struct retention_item *it)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n; i++)
+        n += compare(&w->items[i], it) == 0;
+    return n == 1;
+}
+
+/* A clock in doubt keeps what it keeps without the doubt, and what the earlier time keeps of the
+ * dumps from before it. */
+static void check_doubt(const struct world *w)
+{
+    struct world sure = *w, early = *w;
+    sure.now = w->wall;
+    early.wall = w->now;
+    choose(&sure);
+    choose(&early);
+    for (size_t i = 0; i < w->n; i++) {
+        assert_true(w->items[i].keep || !sure.items[i].keep);
+        if (w->items[i].at.ms <= w->now.ms && is_single(w, &w->items[i]))
+            assert_true(w->items[i].keep || !early.items[i].keep);
+    }
+}
+
 static void properties(void **state)
 {
     (void)state;
@@ -295,6 +322,7 @@ static void properties(void **state)
         check_abandoned(&w);
         check_order_free(&w);
         check_monotonic(&w);
+        check_doubt(&w);
     }
 }
 
@@ -314,7 +342,8 @@ static void years(void **state)
             now -= (int64_t)rnd(3 * (uint64_t)DAY);
         items[n++] = (struct retention_item){
             .generation = sequence / 1000, .sequence = sequence, .at = {now}, .intact = true};
-        retention_choose(items, n, &rule, (wall_t){now});
+        retention_choose(items, n, &rule, retention_now(items, n, 15 * MINUTE, (wall_t){now}),
+                         (wall_t){now});
         size_t left = 0;
         for (size_t i = 0; i < n; i++)
             if (items[i].keep)
@@ -327,12 +356,146 @@ static void years(void **state)
     assert_true(most < 96 * 5); /* a day's, and what a jump of three days left in the future */
 }
 
+/* ---- which time counts as now ---- */
+
+/* Ages of dumps of following sequence numbers, newest first, one each quarter of an hour; `want`:
+ * by how much retention_now() is before the wall clock. */
+static const struct {
+    const char *what;
+    int64_t ages[4];
+    size_t n;
+    int64_t want;
+} jumps[] = {
+    {"no dump", {0}, 0, 0},
+    {"the first dump", {0}, 1, 0},
+    {"dumps as usual", {0, 15 * MINUTE, 30 * MINUTE}, 3, 0},
+    {"an hour late", {0, 75 * MINUTE, 150 * MINUTE}, 3, 0},
+    {"a jump before the newest dump", {0, 10 * DAY}, 2, 10 * DAY - 75 * MINUTE},
+    {"a jump since the newest dump", {10 * DAY}, 1, 10 * DAY - 75 * MINUTE},
+    {"a jump two dumps ago", {0, HOUR, 2 * HOUR, 400 * DAY}, 4, 400 * DAY - 195 * MINUTE},
+    {"not yet a day ago", {HOUR, DAY - 1, 9 * DAY}, 3, 8 * DAY + 1 - 75 * MINUTE},
+    {"a day ago", {HOUR, DAY, 9 * DAY}, 3, 23 * HOUR - 75 * MINUTE},
+    {"the larger one of two", {0, DAY / 2, 3 * DAY}, 3, 60 * HOUR - 75 * MINUTE},
+    {"a dump from the future", {-300 * DAY, MINUTE, 2 * MINUTE}, 3, 0},
+    {"the clock was set back", {0, -DAY, -2 * DAY, MINUTE}, 4, 0},
+    {"it was, and caught up", {0, 15 * MINUTE, MINUTE, 45 * MINUTE}, 4, 0},
+    {"times that are no times", {INT64_MAX, NOW, NOW + 1}, 3, 0},
+};
+
+static void each_jump(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof jumps / sizeof *jumps; i++) {
+        struct retention_item items[4];
+        for (size_t k = 0; k < jumps[i].n; k++)
+            items[k] = (struct retention_item){.sequence = 100 - k, .at = {NOW - jumps[i].ages[k]}};
+        wall_t now = retention_now(items, jumps[i].n, 15 * MINUTE, (wall_t){NOW});
+        if (NOW - now.ms != jumps[i].want)
+            fail_msg("%s: %lld", jumps[i].what, (long long)(NOW - now.ms));
+    }
+}
+
+/* Dumps that retention has thinned out are no jump, whatever their interval is. */
+static void thinned(void **state)
+{
+    (void)state;
+    for (int64_t interval = 1; interval <= 400 * DAY; interval *= 7) {
+        struct retention_item items[8];
+        uint64_t sequence = 1000;
+        for (size_t i = 0; i < 8; i++, sequence -= 1 + rnd(50))
+            items[i] =
+                (struct retention_item){.sequence = sequence, .at = {NOW + 1000 * 400 * DAY}};
+        for (size_t i = 0; i < 8; i++)
+            items[i].at.ms -= (int64_t)(1000 - items[i].sequence) * interval;
+        wall_t wall = {items[0].at.ms + interval / 2};
+        assert_int_equal(retention_now(items, 8, interval, wall).ms, wall.ms);
+    }
+}
+
+/* Makes a dump each quarter of an hour, with retention after each. The clock is `ahead` for the
+ * dumps from `begin` to `end`. */
+struct lie {
+    struct retention_item items[4096];
+    size_t n;
+    struct config_retention rule;
+    int64_t ahead;
+    uint64_t begin, end;
+};
+
+static void next_lie(struct lie *l, uint64_t sequence)
+{
+    bool lies = sequence >= l->begin && sequence < l->end;
+    wall_t wall = {NOW + (int64_t)sequence * 15 * MINUTE + (lies ? l->ahead : 0)};
+    size_t left = 0;
+    l->items[l->n++] = (struct retention_item){.sequence = sequence, .at = wall, .intact = true};
+    retention_choose(l->items, l->n, &l->rule, retention_now(l->items, l->n, 15 * MINUTE, wall),
+                     wall);
+    for (size_t i = 0; i < l->n; i++)
+        if (l->items[i].keep)
+            l->items[left++] = l->items[i];
+    l->n = left;
+}
+
+/* A clock that is ahead for less than a day costs no dump that was made before, except those of the
+ * hour by which a dump may be late. Nor does it let dumps pile up. */
+static void ahead(void **state)
+{
+    (void)state;
+    static struct lie lie, honest;
+    for (int round = 0; round < 60; round++) {
+        memset(&lie, 0, sizeof lie);
+        lie.rule = (struct config_retention){.keep_last = 8,
+                                             .keep_within = (int64_t)(1 + rnd(48)) * HOUR,
+                                             .keep_hourly = (unsigned)rnd(30),
+                                             .keep_daily = 7,
+                                             .keep_weekly = 4};
+        lie.ahead = 2 * HOUR + (int64_t)rnd(400 * (uint64_t)DAY);
+        lie.begin = 500 + rnd(500);
+        lie.end = lie.begin + 1 + rnd(90);
+        honest = lie;
+        honest.ahead = 0;
+        honest.rule.keep_within -= HOUR;
+        for (uint64_t sequence = 1; sequence < lie.end + 4; sequence++) {
+            next_lie(&lie, sequence);
+            next_lie(&honest, sequence);
+            assert_true(lie.n <= honest.n + 8 + 96);
+            for (size_t i = 0, k = 0; i < honest.n; i++) {
+                uint64_t wanted = honest.items[i].sequence;
+                while (k < lie.n && lie.items[k].sequence < wanted)
+                    k++;
+                if (wanted < lie.begin && (k == lie.n || lie.items[k].sequence != wanted))
+                    fail_msg("round %d: %llu is missing after %llu", round,
+                             (unsigned long long)wanted, (unsigned long long)sequence);
+            }
+        }
+    }
+}
+
+/* A clock that stays ahead is believed after a day: the machine was off. */
+static void off(void **state)
+{
+    (void)state;
+    static struct lie lie;
+    memset(&lie, 0, sizeof lie);
+    lie.rule = (struct config_retention){.keep_last = 2, .keep_within = 6 * HOUR};
+    lie.ahead = 10 * DAY;
+    lie.begin = 200;
+    lie.end = UINT64_MAX;
+    for (uint64_t sequence = 1; sequence <= 200 + 96; sequence++) {
+        next_lie(&lie, sequence);
+        if (sequence == 200)
+            assert_int_equal(lie.items[0].sequence, 199 - 20 + 1);
+        assert_true(lie.n <= 2 * 25);
+    }
+    assert_true(lie.items[0].sequence >= 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_case),
-        cmocka_unit_test(properties),
-        cmocka_unit_test(years),
+        cmocka_unit_test(each_case), cmocka_unit_test(properties), cmocka_unit_test(years),
+        cmocka_unit_test(each_jump), cmocka_unit_test(thinned),    cmocka_unit_test(ahead),
+        cmocka_unit_test(off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,7 +128,7 @@ static void test_catalog(void **state)
     assert_ptr_equal(catalog_newest(&c, 2), NULL);
     catalog_free(&c);
     fake_wall_ms += 1000LL * 86400 * 400;
-    assert_int_equal(catalog_retain(kit_dir, "w", &rule, &removed, &e), 0);
+    assert_int_equal(catalog_retain(kit_dir, "w", &rule, 0, &removed, &e), 0);
     assert_int_equal(removed, 1);
     c = load();
     assert_int_equal(c.count, 3);

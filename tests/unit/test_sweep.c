@@ -120,7 +120,7 @@ static unsigned retain(unsigned keep_last, int64_t keep_within)
     const struct config_retention rule = {.keep_last = keep_last, .keep_within = keep_within};
     struct err e = {0};
     unsigned removed;
-    if (catalog_retain(kit_dir, "w", &rule, &removed, &e) < 0)
+    if (catalog_retain(kit_dir, "w", &rule, 0, &removed, &e) < 0)
         fail_msg("%s", e.text);
     return removed;
 }
@@ -186,7 +186,7 @@ static void test_retain_one_that_stays(void **state)
     assert_int_equal(mkdirat(kit_dir, gz, 0700), 0);
     struct err e = {0};
     fake_wall_ms++;
-    assert_int_equal(catalog_retain(kit_dir, "w", &rule, &removed, &e), -1);
+    assert_int_equal(catalog_retain(kit_dir, "w", &rule, 0, &removed, &e), -1);
     fake_wall_ms--;
     assert_non_null(strstr(e.text, gz));
     expect("1.4 ");
