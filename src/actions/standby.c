@@ -576,7 +576,8 @@ static int hash_code(const struct action_context *a, const struct manifest *m, c
     for (size_t i = 0; i < m->table_count; i++)
         list[i].name = m->tables[m->by_name[i]].name;
     int rc = !db || db_lock_wait(db, a->cfg->restore_lock_wait, e) < 0 ||
-                     db_triggers(db, a->cfg->schema, &triggers, e) < 0
+                     db_triggers(db, a->cfg->schema, &triggers, e) < 0 ||
+                     db_triggers_read(db, a->cfg->schema, &triggers, e) < 0
                  ? -1
                  : definitions_write(db, a->cfg->schema, &tables, &triggers, &text, hash, e);
     db_close(db);

@@ -138,34 +138,77 @@ void db_definition_free(struct db_definition *d)
 
 /* ---- triggers ---- */
 
-/* Reads the original bodies. MySQL's information_schema garbles names with a backtick: `a``b`
- * becomes `aa`bb`. */
-static int original_bodies(struct db *db, const char *schema, struct db_triggers *out,
-                           struct err *e)
+/* Uses the body of MySQL's original statement if its head is the expected one. Otherwise the body
+ * remains. MySQL's information_schema garbles names with a backtick: `a``b` becomes `aa`bb`. */
+static void original_body(struct db_trigger *t, const char *original)
 {
-    if (db_is_mariadb(db) || out->count == 0)
+    char nothing[] = "";
+    struct db_trigger empty = *t;
+    SCOPED(buf_free) struct buf head = {0};
+    empty.body = nothing;
+    db_trigger_sql(&head, &empty, t->table);
+    if (strncmp(original, head.p, head.len) == 0) {
+        free(t->body);
+        t->body = xstrdup(original + head.len);
+    }
+}
+
+/* Uses the events of MariaDB's original statement, because information_schema does not show the
+ * columns of UPDATE OF. A trigger without them would fire at every UPDATE. */
+static int original_events(struct db_trigger *t, const char *original, struct err *e)
+{
+    struct buf events = {0};
+    if (!definition_trigger_events(original, strstr(t->sql_mode, "ANSI_QUOTES"), &events)) {
+        buf_free(&events);
+        return err_set(e, ERR_REFUSED, 0, "the events of trigger %s cannot be read from: %.200s",
+                       t->name, original);
+    }
+    free(t->event);
+    t->event = events.p;
+    return 0;
+}
+
+static int read_original(struct db *db, const char *schema, struct db_trigger *t, struct err *e)
+{
+    int rc;
+    struct db_rows *r =
+        db_select_with(db, "ntC*", "SHOW CREATE TRIGGER ??.??", DB_ARGS(schema, t->name), e);
+    while ((rc = db_next(r, e)) == 1) {
+        SCOPED(xfree) char *original = dup_code(r, 2);
+        if (!db_is_mariadb(db))
+            original_body(t, original);
+        else if (original_events(t, original, e) < 0) {
+            rc = -1;
+            break;
+        }
+    }
+    db_rows_end(r);
+    return rc;
+}
+
+/* Returns true if information_schema may lack a part of the trigger. MariaDB shows a trigger
+ * without its body to an account that may not read it. */
+static bool has_original(struct db *db, const struct db_trigger *t)
+{
+    if (!db_is_mariadb(db))
+        return true;
+    return t->body[0] && db_word(db, WORD_UPDATE_OF) && strcmp(t->event, "INSERT") != 0 &&
+           strcmp(t->event, "DELETE") != 0;
+}
+
+/* Reads the original statements of triggers. */
+static int read_originals(struct db *db, const char *schema, struct db_triggers *list,
+                          struct err *e)
+{
+    size_t first = 0;
+    while (first < list->count && !has_original(db, &list->list[first]))
+        first++;
+    if (first == list->count)
         return 0;
     int rc = db_exec(db, "SET SESSION character_set_results=utf8mb4", e);
-    for (size_t i = 0; i < out->count && rc == 0; i++) {
-        struct db_trigger *t = &out->list[i];
-        struct db_rows *r =
-            db_select_with(db, "ntC*", "SHOW CREATE TRIGGER ??.??", DB_ARGS(schema, t->name), e);
-        while ((rc = db_next(r, e)) == 1) {
-            SCOPED(xfree) char *original = dup_code(r, 2);
-            /* Uses the original's body if its head is the expected one. Otherwise the body
-             * remains. */
-            char nothing[] = "";
-            struct db_trigger empty = *t;
-            SCOPED(buf_free) struct buf head = {0};
-            empty.body = nothing;
-            db_trigger_sql(&head, &empty, t->table);
-            if (strncmp(original, head.p, head.len) == 0) {
-                free(t->body);
-                t->body = xstrdup(original + head.len);
-            }
-        }
-        db_rows_end(r);
-    }
+    for (size_t i = first; i < list->count && rc == 0; i++)
+        if (has_original(db, &list->list[i]))
+            rc = read_original(db, schema, &list->list[i], e);
     if (db_exec(db, "SET SESSION character_set_results=binary", rc < 0 ? NULL : e) < 0)
         rc = -1;
     return rc;
@@ -221,21 +264,21 @@ static int triggers_list(struct db *db, const char *schema, const char *where,
     return rc;
 }
 
-/* Completes a list that was read with the result `rc`. */
-static int triggers_finish(struct db *db, const char *schema, int rc, struct db_triggers *out,
-                           struct err *e)
+int db_triggers_read(struct db *db, const char *schema, struct db_triggers *t, struct err *e)
 {
-    if (rc == 0)
-        rc = original_bodies(db, schema, out, e);
+    int rc = read_originals(db, schema, t, e);
     if (rc < 0)
-        db_triggers_free(out);
+        db_triggers_free(t);
     return rc;
 }
 
 int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e)
 {
     *out = (struct db_triggers){0};
-    return triggers_finish(db, schema, triggers_list(db, schema, "", out, e), out, e);
+    int rc = triggers_list(db, schema, "", out, e);
+    if (rc < 0)
+        db_triggers_free(out);
+    return rc;
 }
 
 static bool triggers_same(const struct db_triggers *a, const struct db_triggers *b)
@@ -305,7 +348,10 @@ int db_triggers_of(struct db *db, const char *schema, const struct names *tables
             err_step(e, "reading the triggers of table %s", tables->list[i]);
     }
     rc = db_wait_as_before(db, was, rc, e);
-    return triggers_finish(db, schema, rc, out, e);
+    if (rc == 0)
+        return db_triggers_read(db, schema, out, e);
+    db_triggers_free(out);
+    return rc;
 }
 
 void db_triggers_free(struct db_triggers *t)
@@ -321,7 +367,9 @@ void db_trigger_sql(struct buf *b, const struct db_trigger *t, const char *table
     db_account_quote(b, t->definer);
     buf_adds(b, " TRIGGER ");
     sql_ident(b, t->name);
-    buf_printf(b, " %s %s ON ", t->timing, t->event);
+    buf_printf(b, " %s ", t->timing);
+    definition_events(t->event, b);
+    buf_adds(b, " ON ");
     sql_ident(b, table);
     buf_printf(b, " FOR EACH ROW %s", t->body);
 }

@@ -29,18 +29,25 @@ int db_definition(struct db *db, const char *schema, enum definition_kind kind, 
 void db_definition_free(struct db_definition *d);
 
 struct db_trigger {
-    char *name, *table, *event, *timing, *body, *definer, *sql_mode, *charset, *collation;
+    char *name, *table;
+    char *event; /* as in CREATE TRIGGER: "INSERT", "INSERT OR UPDATE OF `a`" (definition.h) */
+    char *timing, *body, *definer, *sql_mode, *charset, *collation;
 };
 struct db_triggers {
     struct db_trigger *list;
     size_t count;
 };
 /* Lists the triggers in the order in which they fire. The list may lack those of a table that is
- * being altered, because information_schema waits for no definition (schema.h). */
+ * being altered, because information_schema waits for no definition (schema.h). Some of what it
+ * shows cannot be sent back, so before a trigger is created from this list, db_triggers_read() must
+ * complete it. */
 int db_triggers(struct db *db, const char *schema, struct db_triggers *out, struct err *e);
-/* Lists the triggers of these tables, table by table. No trigger is missing, because this waits
- * while a session replaces a definition. It waits at most a second for a session that has locked a
- * table: a lock hides no trigger. Each table is reported as progress. */
+/* Reads from SHOW CREATE TRIGGER what information_schema lacks: names in MySQL's bodies, and the
+ * columns of MariaDB's UPDATE OF. Frees the list on error. */
+int db_triggers_read(struct db *db, const char *schema, struct db_triggers *t, struct err *e);
+/* Lists and reads the triggers of these tables, table by table. No trigger is missing, because this
+ * waits while a session replaces a definition. It waits at most a second for a session that has
+ * locked a table: a lock hides no trigger. Each table is reported as progress. */
 int db_triggers_of(struct db *db, const char *schema, const struct names *tables,
                    struct progress *progress, struct db_triggers *out, struct err *e);
 void db_triggers_free(struct db_triggers *t);

@@ -51,6 +51,12 @@ static void triggers_leave_out(struct restore *r, struct db_triggers *list, size
     memmove(list->list + i, list->list + i + 1, (list->count - i) * sizeof *list->list);
 }
 
+/* Returns true if the server refused a trigger because of our privileges or its definer. */
+static bool triggers_forbidden(const struct err *e)
+{
+    return e->cls == ERR_DENIED || e->num == DB_LOG_NEEDS_SUPER;
+}
+
 int triggers_prove(struct restore *r, struct db_triggers *list, struct err *e)
 {
     struct db *db = r->db;
@@ -68,7 +74,8 @@ int triggers_prove(struct restore *r, struct db_triggers *list, struct err *e)
             triggers_leave_out(r, list, i--, e);
             continue;
         }
-        err_step(e, "this account cannot create trigger %s of table %s", name, t.table);
+        err_step(e, "%s create trigger %s of table %s",
+                 triggers_forbidden(e) ? "this account cannot" : "cannot", name, t.table);
         if (e->num == DB_LOG_NEEDS_SUPER)
             err_hint(e, DB_SET_FOR_GOOD("log_bin_trust_function_creators", "1"));
         else if (e->cls == ERR_DENIED)
@@ -93,10 +100,12 @@ int triggers_move(struct restore *r, const struct db_triggers *list, struct err 
     return 0;
 }
 
+/* Returns true if one of the triggers fires after the other one at some event. */
 static bool same_moment(const struct db_trigger *a, const struct db_trigger *b)
 {
+    SCOPED(buf_free) struct buf ignored = {0};
     return strcmp(a->table, b->table) == 0 && strcmp(a->timing, b->timing) == 0 &&
-           strcmp(a->event, b->event) == 0;
+           (definition_events(a->event, &ignored) & definition_events(b->event, &ignored)) != 0;
 }
 
 int triggers_put(struct db *db, const char *schema, const struct db_triggers *list, struct err *e)
@@ -107,17 +116,18 @@ int triggers_put(struct db *db, const char *schema, const struct db_triggers *li
     if (db_triggers(db, schema, &now, e) < 0)
         return -1;
     int rc = 0;
-    bool made = false; /* the previous one was created */
+    SCOPED(xfree) bool *made = xcalloc(list->count, sizeof *made);
     for (size_t i = 0; i < list->count && rc == 0; i++) {
         const struct db_trigger *want = &list->list[i], *have = NULL;
         for (size_t k = 0; k < now.count && !have; k++)
             if (strcmp(now.list[k].name, want->name) == 0)
                 have = &now.list[k];
+        made[i] = !have || strcmp(have->table, want->table) != 0;
         /* A new trigger fires last, so those after it with the same timing and event are created
          * again as well. */
-        bool moved = i > 0 && made && same_moment(&list->list[i - 1], want);
-        made = moved || !have || strcmp(have->table, want->table) != 0;
-        if (!made)
+        for (size_t k = 0; k < i && !made[i]; k++)
+            made[i] = made[k] && same_moment(&list->list[k], want);
+        if (!made[i])
             continue;
         if (have)
             rc = triggers_drop(db, have->name, e);
@@ -144,6 +154,15 @@ static int triggers_keep_text(const struct job *job, const struct db_trigger *t,
     return rc;
 }
 
+/* Returns true if trigger `i` fires together with one of those from `first` on. */
+static bool of_group(const struct db_triggers *list, size_t first, size_t i)
+{
+    size_t k = first;
+    while (k < i && !same_moment(&list->list[k], &list->list[i]))
+        k++;
+    return k < i;
+}
+
 /* Puts the triggers back. Those with the same timing and event go together, to keep their order, or
  * one by one if that fails. */
 int triggers_recover(struct db *db, const struct job *job, const struct db_triggers *list,
@@ -153,7 +172,7 @@ int triggers_recover(struct db *db, const struct job *job, const struct db_trigg
     size_t end;
     for (size_t i = 0; i < list->count; i = end) {
         struct err why;
-        for (end = i + 1; end < list->count && same_moment(&list->list[i], &list->list[end]);)
+        for (end = i + 1; end < list->count && of_group(list, i, end);)
             end++;
         struct db_triggers group = {&list->list[i], end - i};
         if (triggers_put(db, schema, &group, &why) == 0)

@@ -323,20 +323,55 @@ static bool read_routine(struct head *h)
     return copy_characteristics(h, rest) && begins_body(h);
 }
 
+/* Reads " OF `a`, b", the columns whose updates fire a trigger. */
+static void read_update_of(struct head *h, struct buf *out)
+{
+    SCOPED(buf_free) struct buf column = {0};
+    const char *before = " OF ";
+    if (!definition_eat(h, "OF"))
+        return;
+    do {
+        if (!definition_read_name(h, &column))
+            return;
+        buf_adds(out, before);
+        sql_ident(out, column.p);
+        before = ", ";
+    } while (reader_punct(&h->r, ","));
+}
+
+/* Reads the events of a trigger and returns their bits. Older dumps of MariaDB 12 have a comma in
+ * place of OR. */
+static unsigned read_events(struct head *h, struct buf *out)
+{
+    static const char *const events[] = {"INSERT", "UPDATE", "DELETE", NULL};
+    unsigned bits = 0;
+    bool more;
+    do {
+        const char *event = definition_one_of(h, events);
+        buf_adds(out, event);
+        for (unsigned i = 0; events[i]; i++)
+            bits |= event == events[i] ? 1u << i : 0;
+        if (event == events[1])
+            read_update_of(h, out);
+        more = definition_eat(h, "OR") || reader_punct(&h->r, ",");
+        buf_adds(out, more ? " OR " : "");
+    } while (more);
+    return h->r.text.why ? 0 : bits;
+}
+
 /* Reads "BEFORE INSERT ON `table` FOR EACH ROW FOLLOWS `other`". */
 static bool read_trigger(struct head *h)
 {
     static const char *const times[] = {"BEFORE", "AFTER", NULL};
-    static const char *const events[] = {"INSERT", "UPDATE", "DELETE", NULL};
     struct definition *d = h->d;
-    SCOPED(buf_free) struct buf other = {0};
+    SCOPED(buf_free) struct buf other = {0}, events = {0};
     /* Written from lists instead of copied, so that the head contains only bytes that were
      * understood. */
-    const char *order, *time = definition_one_of(h, times), *event = definition_one_of(h, events);
-    if (!definition_need(h, "ON") || !definition_read_name(h, &d->table) ||
-        !definition_need(h, "FOR EACH ROW"))
+    const char *order, *time = definition_one_of(h, times);
+    if (!read_events(h, &events) || !definition_need(h, "ON") ||
+        !definition_read_name(h, &d->table) || !definition_need(h, "FOR EACH ROW"))
         return false;
-    buf_printf(&d->rest, " %s %s ON ", time, event);
+    buf_printf(&d->rest, " %s %s ON ", time, events.p);
     sql_ident(&d->rest, d->table.p);
     buf_adds(&d->rest, " FOR EACH ROW");
     order = definition_eat(h, "FOLLOWS")    ? "FOLLOWS"
@@ -510,6 +545,42 @@ bool definition_read(const char *sql, size_t len, const struct definition_modes 
     buf_free(&h.tokens);
     *why = h.r.text.why;
     return good;
+}
+
+/* Starts to read a text that is not a whole definition. */
+static struct head definition_part(const char *text, bool ansi_quotes)
+{
+    struct head h = {.r = {.text = {.s = text,
+                                    .end = text + strlen(text),
+                                    .ansi_quotes = ansi_quotes,
+                                    .binary = true},
+                           .bare = true}};
+    reader_next(&h.r);
+    return h;
+}
+
+unsigned definition_events(const char *text, struct buf *out)
+{
+    struct head h = definition_part(text, false);
+    unsigned bits = read_events(&h, out);
+    return h.r.t.kind == SQL_END ? bits : 0;
+}
+
+unsigned definition_trigger_events(const char *sql, bool ansi_quotes, struct buf *out)
+{
+    /* All but AFTER are reserved words. A trigger may be called AFTER, but no event follows its
+     * name. */
+    static const char *const starts[] = {"BEFORE INSERT", "BEFORE UPDATE", "BEFORE DELETE",
+                                         "AFTER INSERT",  "AFTER UPDATE",  "AFTER DELETE"};
+    struct head h = definition_part(sql, ansi_quotes);
+    for (; h.r.t.kind != SQL_END && h.r.t.kind != SQL_BAD; reader_next(&h.r))
+        for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+            if (reader_at(&h.r, starts[i])) {
+                reader_next(&h.r);
+                unsigned bits = read_events(&h, out);
+                return reader_at(&h.r, "ON") ? bits : 0;
+            }
+    return 0;
 }
 
 void definition_write(const struct definition *d, bool definer, struct buf *out)

@@ -60,4 +60,12 @@ bool definition_read(const char *sql, size_t len, const struct definition_modes 
 void definition_write(const struct definition *d, bool definer, struct buf *out);
 void definition_free(struct definition *d);
 
+/* Reads the events of a trigger, "INSERT OR UPDATE OF `a`, `b`", or "INSERT,UPDATE" as
+ * information_schema lists them. Appends them as CREATE TRIGGER needs them. Returns one bit for
+ * each kind of event, or 0 if the text is anything else; then what was appended is not usable. */
+unsigned definition_events(const char *text, struct buf *out);
+/* Finds the events in the text of SHOW CREATE TRIGGER, where names may have a schema. Appends and
+ * returns the same. */
+unsigned definition_trigger_events(const char *sql, bool ansi_quotes, struct buf *out);
+
 #endif

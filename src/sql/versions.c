@@ -121,6 +121,7 @@ static const struct {
     {WORD_ROLES, MARIADB, 0, "SELECT COUNT(*) FROM mysql.roles_mapping WHERE User=? AND Host=?"},
     {WORD_ROLES, MYSQL, 0, "SELECT COUNT(*) FROM mysql.role_edges WHERE TO_USER=? AND TO_HOST=?"},
     {WORD_OLD_MODE, MYSQL, V(8, 0, 11), "NO_AUTO_CREATE_USER"},
+    {WORD_UPDATE_OF, MARIADB, V(11, 8, 0), "OF"},
 };
 
 const char *server_word(struct server_version v, enum server_word w)

@@ -63,6 +63,7 @@ enum server_word {
     WORD_OR_REPLACE, /* clause of CREATE PROCEDURE */
     WORD_ROLES,      /* table: which account has which role */
     WORD_OLD_MODE,   /* sql_mode that newer servers refuse */
+    WORD_UPDATE_OF,  /* clause of CREATE TRIGGER: the columns whose updates fire it */
     SERVER_WORDS
 };
 /* Returns NULL if this version has nothing of the kind. */

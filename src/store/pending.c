@@ -133,14 +133,11 @@ static bool pending_is_name(const char *s)
     return s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == '\0';
 }
 
-/* Checks the events. MariaDB joins several: "INSERT,UPDATE". */
+/* Returns true for the events of a trigger. */
 static bool is_events(const char *s)
 {
-    static const char *const words[] = {"INSERT", "UPDATE", "DELETE"};
-    size_t i = 0, len = strcspn(s, ",");
-    while (i < 3 && (strlen(words[i]) != len || strncmp(s, words[i], len) != 0))
-        i++;
-    return i < 3 && (s[len] == '\0' || is_events(s + len + 1));
+    SCOPED(buf_free) struct buf out = {0};
+    return definition_events(s, &out) != 0;
 }
 
 /* Checks the members that are not quoted in the statement that creates the trigger, unlike names

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from wk.crash import go_on, wait_stopped
 from wk.keeper import DONE, FAILED, REFUSED
-from wk.server import MYSQL, as_mysql
+from wk.server import MYSQL, as_mysql, stock_restore
 
 pytestmark = pytest.mark.either_server
 
@@ -75,6 +75,34 @@ def test_triggers_keep_their_order_through_a_kill(doomed, victim):
     doomed.world.sql("DROP TRIGGER c", mine % ("c", shadow, "+1"))
     doomed.ok("--restore")
     doomed.world.assert_is(before)
+
+
+@pytest.mark.only("mariadb", why="UPDATE OF", since=(11, 8))
+@pytest.mark.parametrize("way", ["moved", "killed", "rebuilt", "by a stock client"])
+def test_triggers_of_updates_of_columns(doomed, victim, way):
+    """A trigger that fires at updates of certain columns keeps these columns, however its table is restored: with the trigger
+    moved to the new table, put back after a kill, or created from the dump."""
+    world = doomed.world
+    mine = "/*!50003 CREATE DEFINER=keeper@localhost TRIGGER %s AFTER UPDATE OF %s FOR EACH ROW INSERT INTO fired VALUES ('%s') */"
+    world.sql("ALTER TABLE mark ADD `a``OR` INT, ADD `é` INT", "CREATE TABLE fired (t CHAR(9)) ENGINE=InnoDB",
+              mine % ("one", "`a``OR` ON mark", "one"), "SET sql_mode='ANSI_QUOTES'",
+              mine % (f'{world.schema} . "two" /* UPDATE ON x */', f'id,\n"é" -- INSERT\n ON {world.schema}.mark', "two"))
+    doomed.dump()
+    victim.crash()
+    if way == "killed":
+        assert doomed.run("--restore", fault="restore.before_rename=kill").rc != DONE
+        world.sql("DROP TRIGGER one", "DROP TRIGGER two")
+        victim.crash()
+    if way == "rebuilt":
+        world.sql("DROP TABLE mark")
+    if way == "by a stock client":
+        world.sql("DROP TABLE mark")
+        stock_restore(victim, doomed.path(doomed.newest()), world.schema)
+    else:
+        doomed.ok("--restore", *(["--with-code"] if way == "rebuilt" else []))
+    for column, fired in (("v", ()), ("`a``OR`", (("one",),)), ("é", (("two",),))):
+        world.sql("DELETE FROM fired", f"UPDATE mark SET {column}=7")
+        assert world.sql("SELECT t FROM fired") == fired, column
 
 
 def as_dumped(done, before, now):

@@ -44,6 +44,7 @@ static void test_same(void **state)
         "CREATE SQL SECURITY INVOKER JSON RELATIONAL DUALITY VIEW `v` AS SELECT 1",
         "CREATE DEFINER=`r`@`l` TRIGGER `t` BEFORE INSERT ON `x` FOR EACH ROW SET NEW.a=1",
         "CREATE TRIGGER `t` AFTER DELETE ON `x` FOR EACH ROW FOLLOWS `u` SET @a=1",
+        "CREATE TRIGGER `t` AFTER DELETE OR UPDATE OF `a```, `b` OR INSERT ON `x` FOR EACH ROW x",
         "CREATE DEFINER=`r`@`l` EVENT `e` ON SCHEDULE EVERY '1:30' HOUR_MINUTE STARTS '2037-01-01' "
         "ENDS '2038-01-01' ON COMPLETION NOT PRESERVE DISABLE COMMENT 'it''s' DO SELECT 1",
         "CREATE EVENT `e` ON SCHEDULE AT '2037-01-01 00:00:00' DISABLE DO begin end",
@@ -74,6 +75,8 @@ static void test_written(void **state)
          "CREATE AGGREGATE FUNCTION `f` (a int) RETURNS int(11) unsigned RETURN 1"},
         {"CREATE EVENT `e` ON SCHEDULE EVERY 1 DAY ON COMPLETION PRESERVE DISABLE ON SLAVE DO x",
          "CREATE EVENT `e` ON SCHEDULE EVERY 1 DAY ON COMPLETION PRESERVE DISABLE DO x"},
+        {"CREATE TRIGGER `t` AFTER INSERT,UPDATE ON `x` FOR EACH ROW x",
+         "CREATE TRIGGER `t` AFTER INSERT OR UPDATE ON `x` FOR EACH ROW x"},
         {"CREATE EVENT `e` ON SCHEDULE EVERY 1 DAY ENABLE DO SELECT 1",
          "CREATE EVENT `e` ON SCHEDULE EVERY 1 DAY DISABLE DO SELECT 1"},
         {"CREATE LIBRARY `l` LANGUAGE JAVASCRIPT AS $$ it's; `/* $$ ",
@@ -89,6 +92,70 @@ static void test_written(void **state)
            "CREATE FUNCTION `f` RETURN int AS BEGIN RETURN 1; END");
     expect("CREATE PACKAGE BODY \"p\" AS FUNCTION f RETURN INT; END", &oracle,
            "CREATE PACKAGE BODY `p` AS FUNCTION f RETURN INT; END");
+}
+
+/* Events as information_schema, pending.json and statements have them. */
+static void test_events(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want;
+        unsigned bits;
+    } lists[] = {
+        {"INSERT", "INSERT", 1},
+        {"UPDATE", "UPDATE", 2},
+        {"INSERT,UPDATE,DELETE", "INSERT OR UPDATE OR DELETE", 7},
+        {"update of a,`b, DELETE` or Delete", "UPDATE OF `a`, `b, DELETE` OR DELETE", 6},
+        {"", NULL, 0},
+        {"INSERT,", NULL, 0},
+        {"UPDATE OF `a`; DROP", NULL, 0},
+        {"UPDATE OF `a` ON", NULL, 0},
+        {"UPDATE OF `a", NULL, 0},
+        {"TRUNCATE", NULL, 0},
+    };
+    for (size_t i = 0; i < COUNT(lists); i++) {
+        struct buf out = {0};
+        assert_int_equal(definition_events(lists[i].text, &out), lists[i].bits);
+        if (lists[i].bits)
+            assert_string_equal(out.p, lists[i].want);
+        buf_free(&out);
+    }
+}
+
+/* Statements as MariaDB 11.8 shows them, and with several events as the manual of MariaDB 12 has
+ * them. */
+static void test_events_of_a_trigger(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sql, *want;
+        bool ansi;
+        unsigned bits;
+    } texts[] = {
+        {"CREATE DEFINER=`root`@`localhost` TRIGGER /* hm */ g.t2 /* x */ AFTER\n UPDATE OF "
+         "`\xc3\xa9` -- c\n ON g.p FOR EACH ROW INSERT INTO n VALUES (2)",
+         "UPDATE OF `\xc3\xa9`", false, 2},
+        {"CREATE DEFINER=\"BEFORE INSERT\"@\"%\" TRIGGER t4 BEFORE UPDATE OF c, \"C\"\"\" ON "
+         "\"p\" FOR EACH ROW SET NEW.c=1",
+         "UPDATE OF `c`, `C\"`", true, 2},
+        {"CREATE DEFINER=`r`@`l` TRIGGER after AFTER UPDATE ON p FOR EACH ROW SET @a='\xff'",
+         "UPDATE", false, 2},
+        {"CREATE DEFINER=`r`@`l` TRIGGER t1_b_any BEFORE INSERT OR UPDATE OF a, b OR DELETE ON t1 "
+         "FOR EACH ROW BEGIN IF INSERTING THEN SET @a=1; END IF; END",
+         "INSERT OR UPDATE OF `a`, `b` OR DELETE", false, 7},
+        {"CREATE DEFINER=`r`@`l` TRIGGER t BEFORE UPDATE OF a WHEN b ON p FOR EACH ROW x", NULL,
+         false, 0},
+        {"CREATE DEFINER=`r`@`l` TRIGGER t INSTEAD OF UPDATE ON p FOR EACH ROW x", NULL, false, 0},
+        {"", NULL, false, 0},
+    };
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct buf out = {0};
+        assert_int_equal(definition_trigger_events(texts[i].sql, texts[i].ansi, &out),
+                         texts[i].bits);
+        if (texts[i].bits)
+            assert_string_equal(out.p, texts[i].want);
+        buf_free(&out);
+    }
 }
 
 static void test_refused(void **state)
@@ -131,6 +198,10 @@ static void test_refused(void **state)
         "CREATE TRIGGER `t` BEFORE INSERT ON `o`.`x` FOR EACH ROW SET @a=1",
         "CREATE TRIGGER `t` BEFORE INSERT ON `x` FOR EACH ROW FOLLOWS `o`.`u` SET @a=1",
         "CREATE TRIGGER `t` BEFORE TRUNCATE ON `x` FOR EACH ROW SET @a=1",
+        "CREATE TRIGGER `t` BEFORE INSERT OR ON `x` FOR EACH ROW SET @a=1",
+        "CREATE TRIGGER `t` BEFORE INSERT OF a ON `x` FOR EACH ROW SET @a=1",
+        "CREATE TRIGGER `t` BEFORE UPDATE OF x.a ON `x` FOR EACH ROW SET @a=1",
+        "CREATE TRIGGER `t` BEFORE UPDATE OF (a) ON `x` FOR EACH ROW SET @a=1",
         "CREATE EVENT `o`.`e` ON SCHEDULE EVERY 1 DAY DO SELECT 1",
         "CREATE EVENT `e` ON SCHEDULE EVERY (SELECT 1) DAY DO SELECT 1",
         "CREATE EVENT `e` ON SCHEDULE AT NOW() DO SELECT 1",
@@ -173,7 +244,8 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same), cmocka_unit_test(test_written),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same), cmocka_unit_test(test_written), cmocka_unit_test(test_events),
+        cmocka_unit_test(test_events_of_a_trigger), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

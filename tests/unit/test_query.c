@@ -197,6 +197,8 @@ static int triggers(struct db *db, struct err *e)
 {
     struct db_triggers t;
     int rc = db_triggers(db, "game", &t, e);
+    if (rc == 0)
+        rc = db_triggers_read(db, "game", &t, e);
     if (rc == 0 && t.count)
         rc = db_trigger_create(db, t.list, "bag", e);
     db_triggers_free(&t);
@@ -438,6 +440,56 @@ static void test_triggers_of_a_table(void **state)
     }
 }
 
+/* MariaDB shows the columns of UPDATE OF only in the statement. A statement that cannot be read is
+ * an error, because a trigger without its columns would fire at every UPDATE. */
+static void test_triggers_of_columns(void **state)
+{
+    (void)state;
+    static char bag[] = "bag";
+    static char *list[] = {bag};
+    static const struct names names = {list, 1};
+    static const struct {
+        const char *version, *row, *shown, *want;
+        unsigned asked;
+    } cases[] = {
+        {"10.11.19-MariaDB", "UPDATE\tAFTER\tx", "", "AFTER UPDATE ON `chest`", 0},
+        {"11.8.9-MariaDB", "UPDATE\tAFTER\t\\N", "", "AFTER UPDATE ON `chest`", 0},
+        {"11.8.9-MariaDB", "INSERT\tAFTER\tx", "", "AFTER INSERT ON `chest`", 0},
+        {"11.8.9-MariaDB", "UPDATE\tAFTER\tx", "AFTER UPDATE OF v ON bag",
+         "AFTER UPDATE OF `v` ON `chest`", 1},
+        {"12.1.2-MariaDB", "INSERT,UPDATE\tAFTER\tx", "AFTER INSERT OR UPDATE OF v ON bag",
+         "AFTER INSERT OR UPDATE OF `v` ON `chest`", 1},
+        {"11.8.9-MariaDB", "UPDATE\tAFTER\tx", "AFTER UPDATE OF v WHEN 1 ON bag", NULL, 1},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct err e = {0};
+        struct db_triggers t;
+        struct buf sql = {0};
+        script_reset();
+        server(true);
+        scripted_server.version = cases[i].version;
+        SCOPED(xfree) char *row =
+            xasprintf("t1\tbag\t%s\tann@%%\t\tutf8mb4\tutf8mb4_bin", cases[i].row);
+        SCOPED(xfree) char *shown = xasprintf(
+            "t1\t\tCREATE DEFINER=`ann`@`%%` TRIGGER t1 %s FOR EACH ROW x", cases[i].shown);
+        script("AND EVENT_OBJECT_TABLE='bag' AND 0=(SELECT", row);
+        script("SHOW CREATE TRIGGER `game`.`t1`", shown);
+        struct db *db = script_open();
+        int rc = db_triggers_of(db, "game", &names, NULL, &t, &e);
+        assert_int_equal(rc, cases[i].want ? 0 : -1);
+        assert_int_equal(asked("SHOW CREATE TRIGGER"), cases[i].asked);
+        if (cases[i].want) {
+            db_trigger_sql(&sql, t.list, "chest");
+            assert_non_null(strstr(sql.p, cases[i].want));
+        } else {
+            assert_non_null(strstr(e.text, "the events of trigger t1 cannot be read"));
+        }
+        buf_free(&sql);
+        db_triggers_free(&t);
+        db_close(db);
+    }
+}
+
 /* ---- what answers mean ---- */
 
 static void test_place_in_the_log(void **state)
@@ -574,6 +626,7 @@ int main(void)
         cmocka_unit_test(test_looks_beside_an_alter),
         cmocka_unit_test(test_one_value_beside_an_alter),
         cmocka_unit_test(test_triggers_of_a_table),
+        cmocka_unit_test(test_triggers_of_columns),
         cmocka_unit_test(test_place_in_the_log),
         cmocka_unit_test(test_long_gtid),
         cmocka_unit_test(test_numbers),

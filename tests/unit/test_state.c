@@ -376,6 +376,9 @@ static void test_pending(void **state)
     pending_free(&back);
     assert_int_equal(pending_remove(kit_dir, NULL), 0);
     pending_round_trip(&p);
+    triggers[0].event = (char[]){"UPDATE OF `a``OR`, `b` OR INSERT"};
+    triggers[1].event = (char[]){"INSERT,DELETE"};
+    pending_round_trip(&p);
     p.tables.count = p.triggers.count = 0;
     p.dump[0] = '\0';
     pending_round_trip(&p);
@@ -451,6 +454,9 @@ static void test_pending_damaged(void **state)
         HEAD "\"tables\": [], \"triggers\": [5]}",
         HEAD "\"tables\": [], \"triggers\": [" TRIGGER "}]}",
         HEAD "\"tables\": [], \"triggers\": [" TRIGGER ", \"body\": \"\"}]}",
+        HEAD
+        "\"tables\": [], \"triggers\": [{\"name\": \"n\", \"table\": \"t\", \"timing\": \"AFTER\", "
+        "\"event\": \"UPDATE OF `a` ON `x`\", \"body\": \"b\"}]}",
         "{\"generation\": 9, \"tables\": [], \"triggers\": []}",
         "{\"nonce\": \"012\", \"generation\": 9, \"tables\": [], \"triggers\": []}",
         "{\"nonce\": \"" NONCE "\", \"tables\": [], \"triggers\": []}",

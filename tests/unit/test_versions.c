@@ -166,6 +166,7 @@ static const struct {
      {M_("SELECT COUNT(*) FROM mysql.roles_mapping WHERE User=? AND Host=?"),
       O_("SELECT COUNT(*) FROM mysql.role_edges WHERE TO_USER=? AND TO_HOST=?")}},
     {WORD_OLD_MODE, {[V8_0_21] = O_("NO_AUTO_CREATE_USER")}},
+    {WORD_UPDATE_OF, {[V11_8] = "OF", "OF"}},
 };
 
 static void test_words(void **state)
