@@ -35,6 +35,11 @@ static int ask_log_bin(const struct ask *a, struct err *e)
             xstrdup("set log_bin = binlog under [mysqld] in the server's my.cnf and restart the "
                     "server, which empties MEMORY tables: dump first"),
             xstrdup("log_bin is off: the server writes no binary log."));
+    return 0;
+}
+
+static int ask_log_open(const struct ask *a)
+{
     if (db_variable_number(a->db, "server_id") == 0)
         return prerequisites_lacks(
             a,
@@ -155,6 +160,18 @@ static int ask_replica(const struct ask *a, struct err *e)
                   name));
 }
 
+/* Checks what the log itself does not show. Whatever else prevents a journal, a dump that has a
+ * position must know this. */
+static int ask_silent(const struct ask *a, struct err *e)
+{
+    struct err why;
+    /* Without this privilege no dump has a position. ask_privileges() reports it. */
+    if (db_prove_log_status(a->db, &why) == DB_REFUTED)
+        return 0;
+    int got = ask_filters(a, e);
+    return got == 0 ? ask_replica(a, e) : got;
+}
+
 int binlog_prerequisites(struct db *db, const char *schema, struct binlog_prerequisites *out,
                          struct err *e)
 {
@@ -162,11 +179,11 @@ int binlog_prerequisites(struct db *db, const char *schema, struct binlog_prereq
     struct ask a = {.db = db, .schema = schema, .out = out};
     int got = ask_log_bin(&a, e);
     if (got == 0)
+        got = ask_silent(&a, e);
+    if (got == 0)
+        got = ask_log_open(&a);
+    if (got == 0)
         got = ask_privileges(&a, e);
-    if (got == 0)
-        got = ask_filters(&a, e);
-    if (got == 0)
-        got = ask_replica(&a, e);
     for (size_t i = 0; got == 0 && i < sizeof settings / sizeof *settings; i++)
         got = ask_setting(&a, i);
     if (got < 0)
