@@ -143,18 +143,31 @@ static int ask_filters(const struct ask *a, struct err *e)
 
 /* ---- replicas ---- */
 
-/* Checks a replica. It writes its source's changes to its own log only if it is configured to. */
+/* Returns true if the server was a replica once. MariaDB shows only a running replica to accounts
+ * without a further privilege, but keeps this position while replication is stopped, with or
+ * without GTIDs, and over a restart. */
+static bool was_fed(struct db *db)
+{
+    SCOPED(xfree) char *pos = db_variable(db, "gtid_slave_pos");
+    return pos && pos[0];
+}
+
+/* Checks a replica. It writes its source's changes to its own log only if it is configured to. A
+ * stopped replica is judged alike, because it may be started at any time. */
 static int ask_replica(const struct ask *a, struct err *e)
 {
     const char *name = db_word(a->db, WORD_LOG_UPDATES);
     int replica = db_variable_number(a->db, name) == 0 ? replicas_fed(a->db, e) : 0;
-    if (replica <= 0)
+    bool was = replica == 0 && db_variable_number(a->db, name) == 0 && was_fed(a->db);
+    if (replica <= 0 && !was)
         return replica;
     a->out->silent = BINLOG_FED;
     return prerequisites_lacks(
         a,
-        xasprintf("set %s = ON under [mysqld] in the server's my.cnf and restart the server, which "
-                  "empties MEMORY tables: dump first",
+        xasprintf("%sset %s = ON under [mysqld] in the server's my.cnf and restart the server, "
+                  "which empties MEMORY tables: dump first",
+                  was ? "if it no longer has a source: SET GLOBAL gtid_slave_pos=''; otherwise "
+                      : "",
                   name),
         xasprintf("%s is OFF on a replica: changes from its source are not in its binary log.",
                   name));

@@ -248,7 +248,8 @@ static int write_all(struct writing *w, struct err *e)
 }
 
 /* Checks whether changes may be missing from this server's binlog, which the binlog itself does
- * not show. If so, the dump is stored without a binlog position. */
+ * not show. If so, the dump is stored without a binlog position, or fails if its method needs the
+ * binlog. */
 static int judge_log(struct writing *w, struct err *e)
 {
     SCOPED(binlog_prerequisites_free) struct binlog_prerequisites able = {0};
@@ -256,6 +257,9 @@ static int judge_log(struct writing *w, struct err *e)
         return 0;
     if (binlog_judge(w->snap->meta, w->job->cfg->schema, &able, e) < 0)
         return -1;
+    /* Tables that were scanned beside unlogged changes may be of different moments. */
+    if (able.silent && w->snap->method == METHOD_FUZZY)
+        return err_set(e, ERR_CHANGED, 0, "while tables were scanned this began: %s", able.reason);
     if (able.silent) {
         snprintf(w->m->unlogged, sizeof w->m->unlogged, "%s", able.reason);
         w->m->start = w->m->end = (struct db_binlog_pos){0};

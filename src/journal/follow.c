@@ -109,6 +109,7 @@ struct follower {
     bool reported, any_reported;
     uint64_t packets; /* number of packets sent */
     mono_t next_tick, next_marker;
+    bool unable; /* the log turned out to be one that cannot be followed; this was reported */
     /* end of the log as the server reported it; `file` is empty if it was reached or is unknown */
     struct db_binlog_pos end;
     mono_t end_at; /* when the server was asked for it */
@@ -606,6 +607,24 @@ static int follow_receive(struct follower *f, struct err *e)
     return any && f->keep ? follow_filed(f, segment_store_dumped(f->keep, e)) : 0;
 }
 
+/* Checks whether the log can be followed, and reports why not. Later on only what the log does not
+ * show counts: the log itself shows the rest. */
+static int follow_able(struct follower *f, bool later, bool *yes, struct err *e)
+{
+    struct binlog_prerequisites a;
+    if (binlog_prerequisites(f->db, f->a->cfg->schema, &a, e) < 0)
+        return -1;
+    *yes = !a.reason || (later && !a.silent);
+    if (!*yes) {
+        struct follow_unable u = {0};
+        line_set(u.why, sizeof u.why, "%s", a.reason);
+        line_set(u.hint, sizeof u.hint, "%s", a.hint ? a.hint : "");
+        send_packet(f, FOLLOW_UNABLE, &u, sizeof u);
+    }
+    binlog_prerequisites_free(&a);
+    return 0;
+}
+
 static int follow_tick(struct follower *f, struct err *e)
 {
     const struct config *c = f->a->cfg;
@@ -623,6 +642,12 @@ static int follow_tick(struct follower *f, struct err *e)
         return reach_end(f, e);
     f->next_marker = mono_add(now, MARKER_MS);
     fault_point("journal.marker");
+    bool able = true;
+    if (follow_able(f, true, &able, e) < 0)
+        return -1;
+    f->unable = !able;
+    if (f->unable)
+        return 0;
     f->written++;
     f->written_at[f->written % MARKERS] = clock_mono();
     int rc = db_sentinel_mark(f->db, c->schema, c->sentinel, f->written, e);
@@ -1033,22 +1058,6 @@ static int follow_take(void *arg, const struct change *c)
 
 /* ---- the worker ---- */
 
-static int follow_able(struct follower *f, bool *yes, struct err *e)
-{
-    struct binlog_prerequisites a;
-    if (binlog_prerequisites(f->db, f->a->cfg->schema, &a, e) < 0)
-        return -1;
-    *yes = a.reason == NULL;
-    if (a.reason) {
-        struct follow_unable u = {0};
-        line_set(u.why, sizeof u.why, "%s", a.reason);
-        line_set(u.hint, sizeof u.hint, "%s", a.hint ? a.hint : "");
-        send_packet(f, FOLLOW_UNABLE, &u, sizeof u);
-    }
-    binlog_prerequisites_free(&a);
-    return 0;
-}
-
 static int open_keep(struct follower *f, struct err *e)
 {
     struct server_id server;
@@ -1173,7 +1182,7 @@ static int follow_follow(struct follower *f, struct err *e)
     /* A refusal does not matter, because the marker is a MEMORY row of this node. */
     if (f->db && galera_own_node(f->db, &why) < 0 && db_unanswered(&why))
         return err_pass(e, &why);
-    if (!f->db || follow_able(f, &yes, e) < 0)
+    if (!f->db || follow_able(f, false, &yes, e) < 0)
         return -1;
     if (!yes)
         return 0;
@@ -1185,7 +1194,7 @@ static int follow_follow(struct follower *f, struct err *e)
         got = binlog_next(f->log, &ev, e);
         if (got == 1 && (decode_event(f->decode, f->log, &ev) < 0 || follow_tick(f, e) < 0))
             got = -1;
-    } while (got == 1 && !stopping);
+    } while (got == 1 && !stopping && !f->unable);
     return got;
 }
 

@@ -14,6 +14,7 @@ import pymysql
 import pytest
 from wk.binlog import place
 from wk.crash import go_on, wait_stopped
+from wk.follow import following
 from wk.keeper import BINARY, DONE, FAILED, HELD, ORACLE, USER, sanitized, signed
 from wk.server import MYSQL, stock_restore
 from wk.snapshot import assert_same, snapshot
@@ -573,6 +574,56 @@ def test_a_replica_is_dumped_with_what_its_source_sends(make_server, make_world,
     else:
         assert keeper.newest()["method"] == "copy" and (sorted(t), u) == (["1,1", "2,2"], ["1,1"]), (t, u, done)
         assert f"{option.replace('-', '_')} is OFF on a replica" in checked, checked
+
+
+@pytest.mark.only("mariadb", why="MySQL shows a stopped replica to the same accounts as a running one")
+def test_a_stopped_replica_is_one(make_server, make_world, make_keeper):
+    """While replication is stopped, a replica that does not log its source's changes gives no dump a position, because
+    replication may be started later: a restore never reports that nothing is lost."""
+    row = [*LOG, "--binlog-format=ROW"]
+    source, other = make_server(*row), make_server(*row, "--server-id=2", "--log-slave-updates=OFF")
+    keeper = make_keeper(make_world("empty", on=other, schema="fed")).init()
+    source.sql("CREATE DATABASE IF NOT EXISTS fed", "CREATE TABLE fed.t (id INT PRIMARY KEY) ENGINE=MEMORY")
+    follow(source, other)
+    other.sql("STOP SLAVE")
+    keeper.dump()
+    assert keeper.newest()["method"] == "copy"
+    other.sql("START SLAVE")
+    source.sql("INSERT INTO fed.t VALUES (1)")
+    wait_followed(source, other)
+    assert keeper.world.rows("t") == 1
+    other.sql("STOP SLAVE")
+    other.crash("--skip-slave-start")
+    told = keeper.ok("--restore", "--json")
+    assert not told["journal"]["whole"] and "OFF on a replica" in told["journal"]["gap"], told
+    checked = keeper.run("--check").out
+    assert "OFF on a replica" in checked and "SET GLOBAL gtid_slave_pos=''" in checked, checked
+
+
+@pytest.mark.parametrize("at_work", ["a dump", "a journal"])
+def test_a_server_that_becomes_a_replica(make_server, make_world, make_keeper, at_work):
+    """If a server that does not log its source's changes becomes a replica, a scan beside that fails, because its tables may
+    be of different moments, and the journal ends."""
+    row = [*LOG, "--binlog-format=ROW"]
+    option = "log-replica-updates" if MYSQL else "log-slave-updates"
+    source, other = make_server(*row), make_server(*row, "--server-id=2", f"--{option}=OFF")
+    keeper = make_keeper(make_world("empty", on=other, schema="fed")).init()
+    other.sql("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MEMORY", schema="fed")
+    source.sql("CREATE DATABASE other")
+    if at_work == "a dump":
+        dumping = keeper.popen("--dump", "--json", fault="dump.scanned#1=stop")
+        pids = wait_stopped(keeper, "dump.scanned#1")
+        follow(source, other)
+        go_on(pids)
+        done = keeper.finish(dumping)
+        assert done.rc == FAILED and '"class":"changed"' in done.out and "OFF on a replica" in done.out, done
+        assert not keeper.dumps()
+    else:
+        keeper.dump()
+        keeper.start()
+        following(keeper)
+        follow(source, other)
+        keeper.wait(lambda: "OFF on a replica" in keeper.log(), "the end of the journal")
 
 
 # -- a server that wants our files ------------------------------------------------------------------------
