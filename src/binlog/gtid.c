@@ -138,9 +138,10 @@ static char *gtid_ask(struct db *db, const char *sql, struct err *e)
     return answer || db_unanswered(e) ? answer : xstrdup("");
 }
 
-/* Asks MariaDB for the GTIDs at a position. They may differ from the expected ones, because a
- * session may jump (gtid_seq_no), as may a replica that skips transactions. The server then
- * reads its file up to the position, which takes time, and reports what was written before it. */
+/* Asks MariaDB for the GTIDs at a position. The number after them may be any, because a session may
+ * jump (gtid_seq_no), as may a replica that skips transactions. On a replica its own transactions
+ * and those of its source have numbers of their own in one domain, so a lower number may follow a
+ * higher one. The server then reads its file up to the position, which takes time, and reports what was written before it. */
 static char *numbers_at(struct db *db, const struct db_binlog_pos *point, struct err *e)
 {
     SCOPED(buf_free) struct buf sql = {0};
@@ -150,13 +151,13 @@ static char *numbers_at(struct db *db, const struct db_binlog_pos *point, struct
     return gtid_ask(db, sql.p, e);
 }
 
-/* If `first` is not the next number, returns whether the server explains why. `jump` is true if
- * it is a later number. Returns -1 if the server does not answer. */
+/* If `first` is not the next number, returns whether the server explains why. Returns -1 if the
+ * server does not answer. */
 static int gtid_explained(struct db *db, const struct db_binlog_pos *point,
-                          const struct change_gtid *first, bool jump, struct err *e)
+                          const struct change_gtid *first, struct err *e)
 {
     bool maria = db_is_mariadb(db);
-    if (maria && (!jump || point->gtid_after[0]))
+    if (maria && point->gtid_after[0])
         return false;
     SCOPED(xfree)
     char *answer = maria ? numbers_at(db, point, e) : gtid_ask(db, "SELECT @@server_uuid", e);
@@ -175,7 +176,7 @@ int log_is_continuous(const struct db_params *p, const struct db_binlog_pos *poi
         (first->seq > range.least && first->seq <= range.most + 1))
         return 0;
     struct db *db = db_open(p, e);
-    int yes = db ? gtid_explained(db, point, first, first->seq > range.most, e) : -1;
+    int yes = db ? gtid_explained(db, point, first, e) : -1;
     db_close(db);
     if (yes)
         return yes < 0 ? -1 : 0;

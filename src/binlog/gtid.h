@@ -30,8 +30,8 @@ bool db_gtid_ordered(const char *uid, uint32_t domain);
 
 /* Checks that a log continues from a position, and is not another one with the same file names.
  * `first`: the first transaction after the position. Servers number the transactions of a domain
- * consecutively, and a reset log starts at 1. A jump is accepted if a MariaDB server, which is
- * queried then, reports the same GTIDs for the position. If the order of transactions is
+ * consecutively, and a reset log starts at 1. Any other number is accepted if a MariaDB server,
+ * which is queried then, reports the same GTIDs for the position. If the order of transactions is
  * meaningless, any transaction is accepted that is not known to be before the position. Succeeds if
  * there are no GTIDs. ERR_GAP: it is another log; any other error: the server could not be
  * queried. */
