@@ -64,14 +64,15 @@ struct alert {
 json_t *alert_compose(const struct config *c, const struct alert *a, wall_t now);
 
 /* Sends a message to a channel, up to `depth`: within CURL_REQUEST_CONNECT_MS for REQUEST_CONNECT,
- * else within the channel's timeout for each request. A message needs several requests if a webhook
- * takes one for each alert, or if a mail's recipients lack different alerts; `p` (may be NULL) is
- * told of the accepted ones. `m`, `p` and `r`: for REQUEST_SEND; the heartbeat has no message.
- * Returns 0, or -1. With r->accepted, the server refused some of the mail's recipients and accepted
- * the others; the error names the refused ones. r->left has who received each alert and who must be
- * tried again (outbox_partly()); all others are refused permanently. With r->unneeded, no recipient
- * lacked any of the alerts, and no request was made. Without r->accepted, all of the message that
- * `p` was not told of was not delivered and must be retried. */
+ * else within the channel's timeout for each request; a mail server has ten minutes more to answer
+ * the whole text. A message needs several requests if a webhook takes one for each alert, or if a
+ * mail's recipients lack different alerts; `p` (may be NULL) is told of the accepted ones. `m`,
+ * `p` and `r`: for REQUEST_SEND; the heartbeat has no message. Returns 0, or -1. With r->accepted,
+ * the server refused some of the mail's recipients and accepted the others; the error names the
+ * refused ones. r->left has who received each alert and who must be tried again (outbox_partly());
+ * all others are refused permanently. With r->unneeded, no recipient lacked any of the alerts, and
+ * no request was made. Without r->accepted, all of the message that `p` was not told of was not
+ * delivered and must be retried. */
 int alert_request(const struct config *c, enum alert_channel ch, enum request_depth depth,
                   const struct message *m, const struct request_progress *p,
                   struct request_result *r, struct err *e);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/file.h"
 #include "net/curl_request.h"
 #include "notify/mime.h"
@@ -17,6 +18,10 @@
 #define TEXT_MAX 65536  /* bytes of the text of one mail */
 #define ANSWER_MAX 200  /* bytes of a server's line in messages */
 #define REFUSED_MAX 600 /* bytes of the list of refused recipients */
+/* A server that filters a mail before it answers may take this long (RFC 5321, 4.5.3.2.6), and
+ * delivers the mail even if the client has left. */
+#define MAIL_ANSWER_MS ((int64_t)fault_limit("alert.answer", 600000))
+#define WAITS_MS 1000 /* between two signs of life during that wait */
 
 enum rcpt_state { RCPT_WAITS, RCPT_TAKEN, RCPT_LATER, RCPT_REFUSED };
 
@@ -38,11 +43,13 @@ struct transcript {
     bool answered;    /* the first line of the answer has arrived */
     bool over;        /* QUIT was sent; later answers do not matter */
     char answer[ANSWER_MAX + 8];
-    char rcpt[256];               /* the last recipient sent, or "" */
-    unsigned taken, refused;      /* number of recipients */
-    struct mail *mail;            /* the mail with these recipients */
-    struct buf list;              /* refused recipients with the server's answers */
-    struct curl_request *request; /* knows the secrets that messages must not contain */
+    char rcpt[256];                          /* the last recipient sent, or "" */
+    unsigned taken, refused;                 /* number of recipients */
+    struct mail *mail;                       /* the mail with these recipients */
+    struct buf list;                         /* refused recipients with the server's answers */
+    struct curl_request *request;            /* knows the secrets that messages must not contain */
+    int64_t waits;                           /* ms of the session: next sign of life */
+    const struct request_progress *progress; /* or NULL */
 };
 
 /* Parses the addresses of the config. */
@@ -331,6 +338,46 @@ static int session_open(struct curl_request *w, const struct config_smtp *s, str
     return 0;
 }
 
+/* Ends the session at its timeout, until the whole text is sent. After that libcurl's limits on the
+ * answer apply, and the wait is reported. */
+static int on_transfer(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total,
+                       curl_off_t up)
+{
+    struct transcript *t = arg;
+    curl_off_t us = 0;
+    (void)down_total, (void)down, (void)up_total;
+    t->request->api->easy_getinfo(t->request->h, CURLINFO_TOTAL_TIME_T, &us);
+    if (up < (curl_off_t)t->mail->text.len)
+        return us / 1000 >= t->request->timeout;
+    bool first = !t->waits, due = us / 1000 >= t->waits;
+    if (t->progress && due && !first)
+        t->progress->recipients(t->progress->arg, NULL);
+    t->waits = due ? us / 1000 + WAITS_MS : t->waits;
+    return 0;
+}
+
+/* Replaces the timeout of the whole session. */
+static void session_limits(struct curl_request *w, struct transcript *t)
+{
+    int64_t answer = w->timeout > MAIL_ANSWER_MS ? w->timeout : MAIL_ANSWER_MS;
+    CURL_SET(w, CURLOPT_TIMEOUT_MS, (long)(w->timeout + answer));
+    CURL_SET(w, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)((answer + 999) / 1000));
+    CURL_SET(w, CURLOPT_XFERINFOFUNCTION, on_transfer);
+    CURL_SET(w, CURLOPT_XFERINFODATA, t);
+    CURL_SET(w, CURLOPT_NOPROGRESS, 0L);
+}
+
+static CURLcode session_perform(struct curl_request *w, struct transcript *t)
+{
+    session_limits(w, t);
+    CURLcode rc = curl_request_run(w);
+    w->api->easy_setopt(w->h, CURLOPT_VERBOSE, 0L);
+    if (rc != CURLE_ABORTED_BY_CALLBACK)
+        return rc;
+    snprintf(w->why, sizeof w->why, "timed out");
+    return CURLE_OPERATION_TIMEDOUT;
+}
+
 static int session_run(struct curl_request *w, struct transcript *t, struct request_result *r,
                        struct err *e)
 {
@@ -339,8 +386,7 @@ static int session_run(struct curl_request *w, struct transcript *t, struct requ
     CURL_SET(w, CURLOPT_VERBOSE, 1L);
     t->request = w;
     t->step = "the connection";
-    CURLcode rc = curl_request_run(w);
-    w->api->easy_setopt(w->h, CURLOPT_VERBOSE, 0L);
+    CURLcode rc = session_perform(w, t);
     if (rc != CURLE_OK) {
         /* Names the recipient or the step at which the session failed, with the server's answer. */
         if (t->refused && !t->taken)
@@ -369,11 +415,12 @@ static int session_run(struct curl_request *w, struct transcript *t, struct requ
 
 /* Sends one mail to the recipients marked in `now`. If m is NULL, no mail is sent. */
 static int mail_send_one(const struct config *c, enum request_depth depth, const struct message *m,
-                         struct mail *l, struct request_result *r, struct err *e)
+                         struct mail *l, const struct request_progress *p, struct request_result *r,
+                         struct err *e)
 {
     /* Every request ends in curl_request_close(), even one that failed early. */
     struct curl_request w = {0};
-    struct transcript t = {.mail = l};
+    struct transcript t = {.mail = l, .progress = p};
     struct curl_slist *rcpt = NULL;
     buf_clear(&l->text);
     if (m)
@@ -422,7 +469,7 @@ static json_t *mail_lacked(const struct mail *l, size_t i, const json_t *alerts,
 /* Sends the alerts that recipient `first` lacks, to all waiting recipients that lack the same
  * ones. */
 static int send_group(const struct config *c, const struct message *m, struct mail *l, size_t first,
-                      struct request_result *r, struct err *e)
+                      const struct request_progress *p, struct request_result *r, struct err *e)
 {
     bool begun, taken = false, refused = true, unused;
     json_auto_t *alerts = mail_lacked(l, first, m->alerts, &begun);
@@ -437,7 +484,7 @@ static int send_group(const struct config *c, const struct message *m, struct ma
     struct message part = {alerts, m->dropped, m->damaged};
     struct request_result sent = {0};
     r->unneeded = false;
-    int rc = mail_send_one(c, REQUEST_SEND, &part, l, &sent, e);
+    int rc = mail_send_one(c, REQUEST_SEND, &part, l, p, &sent, e);
     for (size_t i = 0; i < l->to_count; i++) {
         if (!l->now[i])
             continue;
@@ -469,8 +516,8 @@ static json_t *mail_recipients(const struct mail *l)
     return json_pack("{s:o, s:o}", "received", received, "left", left);
 }
 
-/* Sends one mail to each group of recipients. What the earlier groups have is reported before the
- * next mail, which may hang. */
+/* Sends one mail to each group of recipients. Before the next mail, which may hang, what the
+ * earlier groups have is reported, or that the work goes on. */
 static int mail_send_all(const struct config *c, const struct message *m, struct mail *l,
                          const struct request_progress *p, struct request_result *r, struct err *e)
 {
@@ -480,11 +527,11 @@ static int mail_send_all(const struct config *c, const struct message *m, struct
         struct err why = {0};
         if (l->state[i] != RCPT_WAITS)
             continue;
-        if (p && r->accepted) {
-            json_auto_t *recipients = mail_recipients(l);
+        if (p && !r->unneeded) {
+            json_auto_t *recipients = r->accepted ? mail_recipients(l) : NULL;
             p->recipients(p->arg, recipients);
         }
-        if (send_group(c, m, l, i, r, &why) < 0 && first.cls == ERR_NONE)
+        if (send_group(c, m, l, i, p, r, &why) < 0 && first.cls == ERR_NONE)
             first = why;
     }
     if (first.cls == ERR_NONE)
@@ -502,7 +549,7 @@ int mail_request(const struct config *c, enum request_depth depth, const struct 
     int rc = mail_open(&l, &c->smtp, e);
     if (rc == 0)
         rc = depth == REQUEST_SEND ? mail_send_all(c, m, &l, p, r, e)
-                                   : mail_send_one(c, depth, NULL, &l, r, e);
+                                   : mail_send_one(c, depth, NULL, &l, NULL, r, e);
     mail_close(&l);
     return rc;
 }

@@ -73,7 +73,8 @@ void request_result_free(struct request_result *r);
  * next part is sent. If the rest fails, only the rest is sent again. */
 struct request_progress {
     void (*alert)(void *arg, unsigned place); /* a webhook: the alert at this place, from 1 */
-    /* a mail: who has it ("received") and who does not yet ("left"), arrays of addresses */
+    /* a mail: who has it ("received") and who does not yet ("left"), arrays of addresses. NULL:
+     * nothing new, but the work goes on. */
     void (*recipients)(void *arg, const json_t *recipients);
     void *arg;
 };

@@ -722,7 +722,10 @@ static void report_alert(void *arg, unsigned place)
 static void report_recipients(void *arg, const json_t *recipients)
 {
     const int *fd = arg;
-    worker_send_json(*fd, SENT_LEFT, recipients);
+    if (recipients)
+        worker_send_json(*fd, SENT_LEFT, recipients);
+    else
+        worker_send_packet(*fd, SENT_LEFT, NULL, 0);
 }
 
 /* Delivers one message. The fork inherits the message in memory; a slow server blocks this process,
@@ -791,6 +794,8 @@ static void start_delivery(struct world *w, enum alert_channel ch)
  * its result. */
 static void partly_delivered(struct world *w, enum alert_channel ch, const struct packet *m)
 {
+    if (m->len == 0) /* the worker is not stuck: it waits for a mail server */
+        return;
     const unsigned *place = packet_struct(m, sizeof *place);
     json_auto_t *recipients = m->type == SENT_LEFT ? packet_json(m, 0) : NULL;
     if (m->type == SENT_ALERT && place && *place)

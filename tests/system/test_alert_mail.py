@@ -1,4 +1,5 @@
 """Alerts by mail: transport, login, headers, refusals."""
+import asyncio
 import email.utils
 import json
 import os
@@ -191,6 +192,34 @@ def test_who_refuses_for_now_leaves_the_config(doomed, victim, smtp, how):
     else:
         assert "delivered again" not in doomed.log() and "all present recipients have them" in doomed.log()
     assert len([m for m in smtp.mails if a in m.to]) == 1, smtp.mails
+
+
+def test_a_server_that_answers_late_gets_a_mail_once(doomed, victim, smtp, http):
+    """A server that filters a mail before it answers may take longer than the timeout for that (RFC 5321 allows ten minutes). The
+    mail is not sent again, its delivery is not killed, and the webhook does not wait."""
+    doomed.configure({**smtp.settings(timeout="4s"), **http.settings()})
+    doomed.dump()
+    took, late = smtp.handle_DATA, []
+
+    async def filters(server, session, envelope):
+        answer = await took(server, session, envelope)
+        if not late and "DOWN" in smtp.mails[-1].subject:
+            late.append(smtp.mails[-1].message["Message-ID"])
+            await asyncio.sleep(8)
+            while not [m for m in http.messages() if m["event"] == "down"]:
+                await asyncio.sleep(0.1)
+            late.append("answered")
+        return answer
+    smtp.handle_DATA = filters
+    doomed.start(fault="alert.extra=1000")
+    victim.kill9()
+    smtp.wait(lambda m: "DOWN" in m.subject)
+
+    def copies():
+        return [m.message["Message-ID"] for m in smtp.mails].count(late[0])
+    wait_for(lambda: len(late) == 2 or copies() > 1, "the late answer")
+    doomed.expect("nothing waits", alerts=lambda al: al["waiting"] == 0)
+    assert copies() == 1, smtp.mails
 
 
 def test_a_mail_that_hangs_repeats_no_other(doomed, victim, smtp):

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "fake_clock.h"
@@ -279,6 +281,8 @@ static void test_threads(void **state)
     expect_thread(json_pack("[o]", of("a2", "x>\r\nBcc: y")), "Message-ID: <worldkeeper.a2@h>\r\n");
 }
 
+static unsigned slow_ms, signs; /* of the server; of life, by us */
+
 /* The server: `mode` says what goes wrong. */
 static void smtp_data(FILE *in, int conn, int log, const char *mode)
 {
@@ -288,6 +292,8 @@ static void smtp_data(FILE *in, int conn, int log, const char *mode)
         tiny_log(log, line);
     if (strcmp(mode, "hang at end") == 0)
         sleep(HANGS);
+    if (strcmp(mode, "slow at end") == 0)
+        usleep(1000 * slow_ms);
     tiny_say(conn, strcmp(mode, "spam") == 0 ? "554 5.6.0 no\r\n" : "250 2.0.0 taken as 42\r\n");
 }
 
@@ -332,6 +338,12 @@ struct outcome {
     double seconds;
 };
 
+static void note_life(void *arg, const json_t *recipients)
+{
+    (void)arg;
+    signs += !recipients;
+}
+
 static struct outcome run_within(const char *mode, bool login, int64_t timeout)
 {
     struct outcome o = {0};
@@ -348,7 +360,9 @@ static struct outcome run_within(const char *mode, bool login, int64_t timeout)
     json_t *list = json_pack("[o]", one(&c, "DOWN"));
     struct message m = {list, 0, 0};
     clock_gettime(CLOCK_MONOTONIC, &a);
-    o.rc = mail_request(&c, REQUEST_SEND, &m, NULL, &r, &o.e);
+    const struct request_progress p = {.recipients = note_life};
+    signs = 0;
+    o.rc = mail_request(&c, REQUEST_SEND, &m, &p, &r, &o.e);
     o.accepted = r.accepted;
     clock_gettime(CLOCK_MONOTONIC, &b);
     o.seconds = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
@@ -384,12 +398,14 @@ static void test_sent(void **state)
 static void note_left(void *arg, const json_t *left)
 {
     json_t *all = arg;
-    json_array_append(all, (json_t *)(uintptr_t)left);
+    if (left)
+        json_array_append(all, (json_t *)(uintptr_t)left);
+    signs += !left;
 }
 
-/* Sends two alerts, the first of which those in `received` have. Returns r.accepted; *reported: who
- * had the mail, and who was left, before each further mail. */
-static bool send_two(const char *mode, json_t *received, int rc, json_t **reported)
+/* Sends two alerts, the first of which, or `both`, those in `received` have. Returns r.accepted;
+ * *reported: who had the mail, and who was left, before each further mail. */
+static bool send_two(const char *mode, json_t *received, bool both, int rc, json_t **reported)
 {
     struct tiny t;
     struct request_result r = {0};
@@ -398,11 +414,12 @@ static bool send_two(const char *mode, json_t *received, int rc, json_t **report
     struct config c = config(&t);
     json_auto_t *list = json_pack("[o, o]", one(&c, "DOWN"), one(&c, "BACK"));
     json_object_set(json_array_get(list, 0), ALERT_RECEIVED, received);
-    if (rc < 0) /* both */
+    if (both)
         json_object_set(json_array_get(list, 1), ALERT_RECEIVED, received);
     json_decref(received);
     struct message m = {list, 0, 0};
     *reported = json_array();
+    signs = 0;
     const struct request_progress p = {.recipients = note_left, .arg = *reported};
     assert_int_equal(mail_request(&c, REQUEST_SEND, &m, &p, &r, &e), rc);
     const bool accepted = r.accepted;
@@ -419,12 +436,23 @@ static void test_groups(void **state)
     json_t *reported;
     json_auto_t *a_has = json_pack("[{s:[s], s:[s, s]}]", "received", "a@example.org", "left",
                                    "b@example.org", "c@example.org");
-    assert_true(send_two("", json_pack("[s]", "a@example.org"), 0, &reported));
+    assert_true(send_two("", json_pack("[s]", "a@example.org"), false, 0, &reported));
     assert_true(json_equal(reported, a_has));
     json_decref(reported);
     json_t *a_and_b = json_pack("[s, s]", "a@example.org", "b@example.org");
-    assert_false(send_two("refuse all", a_and_b, -1, &reported));
+    assert_false(send_two("refuse all", a_and_b, true, -1, &reported));
     assert_int_equal(json_array_size(reported), 0);
+    json_decref(reported);
+}
+
+/* The supervisor must know that the next mail begins, although nobody has the one before. */
+static void test_groups_refused(void **state)
+{
+    (void)state;
+    json_t *reported;
+    assert_false(send_two("refuse all", json_pack("[s]", "a@example.org"), false, -1, &reported));
+    assert_int_equal(json_array_size(reported), 0);
+    assert_int_equal(signs, 1);
     json_decref(reported);
 }
 
@@ -468,10 +496,51 @@ static void test_failures(void **state)
     assert_true(fails_within("spam", PATIENCE, ERR_DENIED, ": refused the message: 554 5.6.0 no"));
     assert_true(fails_within("silent", 800, ERR_STALLED, "timed out"));
     assert_true(fails_within("tarpit", 800, ERR_STALLED, "timed out"));
+}
+
+/* Does not return. The fault point applies to the child alone, whose process has read none yet. */
+static void hang_at_end(unsigned timeout)
+{
+    char limit[60];
+    snprintf(limit, sizeof limit, "alert.answer=%u", timeout);
+    setenv("WORLDKEEPER_FAULT", limit, 1);
+    _exit(fails_within("hang at end", timeout, ERR_STALLED, "(at the message)") ? 0 : 1);
+}
+
+/* A server that has the mail and never answers is given up. */
+static void test_no_answer(void **state)
+{
+    (void)state;
     /* On a busy machine a short timeout ends an earlier step. */
-    int64_t timeout = 800;
-    while (!fails_within("hang at end", timeout, ERR_STALLED, "(at the message)"))
-        assert_true((timeout *= 2) < PATIENCE);
+    for (unsigned timeout = 800;; timeout *= 2) {
+        int status = -1;
+        assert_true(timeout < PATIENCE);
+        pid_t pid = fork();
+        if (pid == 0)
+            hang_at_end(timeout);
+        assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+        if (status == 0)
+            return;
+    }
+}
+
+/* A server that needs longer than the timeout to answer has the mail: it is not sent again. During
+ * the wait there are signs of life. */
+static void test_late_answer(void **state)
+{
+    (void)state;
+    for (unsigned timeout = 1000;; timeout *= 2) {
+        assert_true(timeout < PATIENCE);
+        slow_ms = timeout + 1500;
+        struct outcome o = run_within("slow at end", false, timeout);
+        free(o.said);
+        if (!o.accepted)
+            continue;
+        assert_int_equal(o.rc, 0);
+        assert_string_equal(o.reply, "250 2.0.0 taken as 42");
+        assert_true(1000 * o.seconds >= slow_ms && signs >= 1);
+        return;
+    }
 }
 
 /* A server that never says goodbye has the mail all the same, and nobody waits for it. */
@@ -570,6 +639,7 @@ static void test_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_answer), /* the first one that sends */
         cmocka_unit_test(test_text_header),
         cmocka_unit_test(test_encoded_words),
         cmocka_unit_test(test_mailbox),
@@ -580,8 +650,10 @@ int main(void)
         cmocka_unit_test(test_whole_mail),
         cmocka_unit_test(test_sent),
         cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_groups_refused),
         cmocka_unit_test(test_partly_refused),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_late_answer),
         cmocka_unit_test(test_quit_hangs),
         cmocka_unit_test(test_login_refused),
         cmocka_unit_test(test_no_starttls),
