@@ -76,19 +76,26 @@ static void began_now(struct world *w, int kind)
 
 /* ---- when a run is due ---- */
 
-/* Returns whether a drill lacks memory: a server that runs out of memory is killed, and its world
- * is lost. */
+/* Returns whether a drill lacks memory, or may lack it: a server that runs out of memory is killed,
+ * and its world is lost. */
 static bool lacks_memory(const struct world *w, int kind, char *out, size_t size)
 {
     const struct config_mysql *m = &w->cfg->mysql;
     uint64_t need = dumps_newest()->in_memory;
-    int64_t available = !m->host || config_is_here(m->host) ? memory_available() : -1;
     char world[TEXT_SHORT], there[TEXT_SHORT];
-    if (kind != DRILL || schedule_has_room(need, available))
+    if (kind != DRILL || (m->host && !config_is_here(m->host)))
+        return false; /* the memory of another machine is not checked */
+    int64_t available = memory_available();
+    if (schedule_has_room(need, available))
         return false;
-    line_set(out, size,
-             "not enough memory for a second world: %s available, but the world needs %s",
-             text_size((uint64_t)available, there), text_size(need, world));
+    if (available < 0)
+        line_set(out, size,
+                 "it is unknown how much memory is available: /proc/meminfo cannot be read "
+                 "(a unit with ProcSubset=pid hides it)");
+    else
+        line_set(out, size,
+                 "not enough memory for a second world: %s available, but the world needs %s",
+                 text_size((uint64_t)available, there), text_size(need, world));
     return true;
 }
 

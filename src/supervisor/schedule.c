@@ -53,7 +53,7 @@ bool schedule_has_room(uint64_t in_memory, int64_t available)
 {
     /* A drill needs 1.5 times the memory of the world: for the copy, and for the data that the
      * comparison reads. */
-    return available < 0 || in_memory + in_memory / 2 <= (uint64_t)available;
+    return available >= 0 && in_memory + in_memory / 2 <= (uint64_t)available;
 }
 
 bool schedule_overdue(const struct config_work *c, const struct state_work *past, wall_t now)

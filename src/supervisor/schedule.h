@@ -22,8 +22,8 @@ bool schedule_settle(struct state_work *past, wall_t now);
  * or has it twice (DST), it is due once, at about that time. */
 wall_t schedule_next(const struct config_work *c, const struct state_work *past, wall_t now);
 /* Returns true if there is memory for a drill of a world that takes `in_memory` bytes in the
- * server, on the same machine: for its second copy, and for the rows that the comparison reads. -1:
- * `available` is not known. */
+ * server, on the same machine: for its second copy, and for the rows that the comparison reads.
+ * `available` -1: not known, which is not enough. */
 bool schedule_has_room(uint64_t in_memory, int64_t available);
 /* Returns true if nothing has been done for so long that it must be reported. */
 bool schedule_overdue(const struct config_work *c, const struct state_work *past, wall_t now);

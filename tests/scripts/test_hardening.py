@@ -1,4 +1,5 @@
 """Tests that the program is built with the compiler's protections against remaining defects."""
+import glob
 import os
 import platform
 import re
@@ -76,3 +77,33 @@ def test_jumps_are_guarded():
     assert re.search(r"x86 feature:.*SHSTK", readelf("-n", BINARY))
     for line in built_with():
         assert "-fcf-protection" in line
+
+
+def read_of_proc():
+    """Returns the files of /proc that the daemon names. worldkeeper-setup runs without the unit and the profile."""
+    found = set()
+    for path in glob.glob(os.path.join(ROOT, "src/**/*.c"), recursive=True):
+        if "/src/setup/" not in path:
+            with open(path, encoding="utf-8") as f:
+                found.update(re.findall(r'"/proc/([^"]+)"', f.read()))
+    assert len(found) > 5, found
+    return found
+
+
+def spread(pattern):
+    """Returns the alternatives of a pattern of AppArmor as one regular expression."""
+    return "".join({"{": "(?:", "}": ")", ",": "|"}.get(c, re.escape(c)) for c in pattern.replace("@{pid}", "PID"))
+
+
+def test_what_it_reads_of_proc_is_visible_to_it():
+    """Neither the unit's sandbox nor the profile of AppArmor hides a file of /proc that the daemon reads: each such read fails
+    without a word, and what it is for is dead."""
+    with open(os.path.join(ROOT, "systemd/worldkeeper@.service"), encoding="utf-8") as f:
+        subset = re.findall(r"^ProcSubset=(\w+)$", f.read(), re.M)
+    with open(os.path.join(ROOT, "etc/apparmor/worldkeeper"), encoding="utf-8") as f:
+        allowed = [spread(p) for p in re.findall(r"^  @\{PROC\}/(\S+) r,$", f.read(), re.M)]
+    read = {re.sub("^(self|%[a-z]+)/", "PID/", name) for name in read_of_proc()}
+    assert subset in ([], ["all"]) or all(name.startswith("PID/") for name in read), (subset, read)
+    # The links of a process to its own files are followed by their targets' names.
+    hidden = [n for n in read if not n.startswith("PID/fd/") and not any(re.fullmatch(p, n) for p in allowed)]
+    assert not hidden, hidden

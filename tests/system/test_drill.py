@@ -2,12 +2,13 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 
 import pytest
 from wk.crash import go_on, wait_stopped
-from wk.keeper import NOT_WELL, USER
+from wk.keeper import NOT_WELL, ROOT, USER, signed
 from wk.util import DIE_WITH_US, PATIENCE, end_process, wait_for
 
 pytestmark = pytest.mark.either_server
@@ -282,6 +283,31 @@ def test_no_drill_while_the_machine_is_busy(logged):
     finally:
         for process in busy:
             end_process(process)
+
+
+@pytest.mark.needs("root", "mount")
+@pytest.mark.parametrize("proc", ["unit", "hidden"])
+def test_no_drill_without_memory(logged, proc):
+    """A drill waits if the machine lacks memory for a second world, and if the available memory is unknown because /proc hides
+    it. The unit does not hide it."""
+    keeper = logged
+    with open(os.path.join(ROOT, "systemd/worldkeeper@.service"), encoding="utf-8") as f:
+        subset = re.findall(r"^ProcSubset=(.*)$", f.read(), re.M) if proc == "unit" else ["pid"]
+    options = [f"-osubset={s}" for s in subset if s != "all"]
+    dump = keeper.dump()
+    path = os.path.join(keeper.dumps_dir, dump["name"] + ".json")
+    with open(path, encoding="utf-8") as f:
+        manifest = json.load(f)
+    next(t for t in manifest["tables"] if t["engine"] == "MEMORY")["data_length"] = 1 << 60
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(signed(manifest), f)
+    keeper.configure({"drill": {"interval": "1d", **ANY_LOAD}})
+    keeper.prefix = ["unshare", "-m", "sh", "-c", f'mount -t proc {shlex.join(options)} proc /proc && exec "$@"', "sh"]
+    keeper.start()
+    held = keeper.wait(lambda: keeper.status()["next_drill"]["held"], "what it waits for")
+    assert re.fullmatch("not enough memory for a second world: .* available, but the world needs .*" if proc == "unit" else
+                        "it is unknown how much memory is available: .*/proc/meminfo.*", held), held
+    assert keeper.status()["last_drill"] is None
 
 
 def test_what_does_not_count_hides_nothing(logged):

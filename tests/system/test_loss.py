@@ -137,11 +137,11 @@ def test_a_log_that_the_machine_took_with_it(make_server, make_world, make_keepe
 
 @pytest.mark.needs("root", "mount")
 @pytest.mark.parametrize("told", [True, False])
-def test_the_boot_in_the_sandbox_of_the_unit(make_server, make_world, make_keeper, told):
-    """The unit hides the kernel's id of the boot (ProcSubset=pid) and passes it in a variable. A process in there then records
-    the same as one outside; without the variable the boot is not known."""
-    with open(os.path.join(ROOT, "systemd/worldkeeper@.service")) as f:
-        variable = re.search(r"^Environment=(\w+)=%b$", f.read(), re.M).group(1)
+def test_the_boot_in_a_sandbox_that_hides_it(make_server, make_world, make_keeper, told):
+    """A unit with ProcSubset=pid hides the kernel's id of the boot and passes it in a variable, as the manual says. A process in
+    there then records the same as one outside; without the variable the boot is not known."""
+    with open(os.path.join(ROOT, "etc/worldkeeper.8")) as f:
+        variable = re.search(r"^\.Ql Environment=(\w+)=%b \.$", f.read(), re.M).group(1)
     with open("/proc/sys/kernel/random/boot_id") as f:
         boot = f.read().strip().replace("-", "")  # the form of systemd's %b
     server = make_server(*LOG, "--sync-binlog=0")

@@ -139,7 +139,7 @@ static void test_room(void **state)
     assert_true(schedule_has_room(0, 0));
     assert_true(schedule_has_room(1000, 1500));
     assert_false(schedule_has_room(1000, 1499));
-    assert_true(schedule_has_room(1000, -1));
+    assert_false(schedule_has_room(1000, -1));
 }
 
 /* Grow to their limit and stay there, however often it fails. */
