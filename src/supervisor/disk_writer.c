@@ -175,7 +175,7 @@ static void disk_writer_publish(struct disk_writer *s, const struct packet *m)
     struct status_file f;
     struct err e;
     const char *json_file = s->args->cfg->json_file, *json = NULL;
-    bool up = files.up;
+    bool up = files.up, leaves = false;
     if (!s->args->cfg->status_dir)
         return;
     /* A status from before the end of the lease is no longer true if this process slept
@@ -196,9 +196,11 @@ static void disk_writer_publish(struct disk_writer *s, const struct packet *m)
         rc = write_status_file(s, &f, &e);
         if (json_file && strcmp(f.name, json_file) == 0)
             json = f.text;
+        leaves |= !f.text;
     }
+    /* A directory that a reload leaves gets no page again: its files may have been removed. */
     if (rc == 0 && json_file)
-        rc = publish_history(s, json, &e);
+        rc = publish_history(s, leaves ? NULL : json, &e);
     if (rc < 0) {
         close_status(s);
         report_failure(s, DISK_PUBLISH, &e);

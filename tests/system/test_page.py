@@ -344,6 +344,18 @@ def test_pages_go_with_a_reload(keeper):
     keeper.wait(lambda: keeper.flag() == "UP", "the flag UP")
 
 
+def test_the_page_moves_with_a_reload(keeper):
+    """A reload with another [status] dir removes the files of the page from the old one, where only the status stays."""
+    keeper.configure(SETTINGS)
+    keeper.start()
+    keeper.wait(lambda: "status.html" in os.listdir(keeper.status_dir), "the page")
+    old, new = keeper.status_dir, keeper.status_dir + ".new"
+    keeper.configure({"status": {"dir": new}})
+    keeper.process.send_signal(1)
+    wait_for(lambda: os.path.exists(os.path.join(new, "status.html")), "the page in the new directory")
+    assert {n for n in os.listdir(old) if not n.startswith(".")} == {"index.html", "status.json", "history.json"}
+
+
 def test_an_incident_in_the_feed(make_world, make_keeper, victim):
     """A loss becomes an entry of the feed that says what was lost. The feed does not change until the next incident."""
     keeper = make_keeper(make_world(on=victim), {"status": {"page": "yes"}}).init()
