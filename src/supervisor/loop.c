@@ -369,26 +369,11 @@ static int loop_recall(struct world *w, struct err *e)
 {
     SCOPED(catalog_free) struct catalog c = {0};
     SCOPED(pending_free) struct pending p = {0};
-    struct state expected = w->a->state;
     if (catalog_load(w->a->job.dirfd, w->cfg->name, &c, e) < 0 ||
         pending_load(w->a->job.dirfd, &p, e) < 0)
         return -1;
     dumps_load(w, &c);
-    const struct manifest *newest = dumps_newest();
-    if (!expected.known && newest) { /* state.json is lost: the newest manifest has the same data */
-        expected.known = true;
-        expected.server = newest->server;
-        snprintf(expected.nonce, sizeof expected.nonce, "%s", newest->nonce);
-    }
-    prober_expect(w, &expected, (mono_t){0});
-    bool cut = p.there || expected.next[0];
-    if (cut)
-        prober_expect_next(w, p.there ? p.nonce : expected.next);
-    /* The newest dump shows the world from before a restore. A new dump is due, so that the next
-     * loss does not bring that world back. */
-    if (newest && (cut || expected.generation > newest->generation))
-        dumps_due(clock_mono());
-    jobs_recall(w);
+    reload_expect(w, &p);
     return 0;
 }
 

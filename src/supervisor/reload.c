@@ -11,6 +11,7 @@
 #include "actions/hint_command.h"
 #include "base/systemd.h"
 #include "store/catalog.h"
+#include "store/pending.h"
 #include "store/signature.h"
 #include "supervisor/clients.h"
 #include "supervisor/condition_words.h"
@@ -19,6 +20,7 @@
 #include "supervisor/dumps.h"
 #include "supervisor/jobs.h"
 #include "supervisor/notifier.h"
+#include "supervisor/prober.h"
 #include "supervisor/publisher.h"
 #include "supervisor/world.h"
 
@@ -72,11 +74,14 @@ void warn_of_insecure(const struct config *c)
     }
 }
 
-/* Replaces the context, but keeps our state, which is newer than the state file in the new
- * directory. */
-static void replace_context(struct world *w, struct action_context *next)
+/* Replaces the context. `keeps_state`: our state stays, because it is newer than the state file in
+ * the new directory. */
+static void replace_context(struct world *w, struct action_context *next, bool keeps_state)
 {
-    next->state = w->a->state;
+    if (keeps_state)
+        next->state = w->a->state;
+    else
+        next->state.endless_since = w->a->state.endless_since; /* the pause is the guard's */
     action_close(w->a);
     *w->a = *next;
     /* The context contains pointers into itself. */
@@ -135,7 +140,7 @@ static int adopt_config(struct world *w, struct config *fresh, struct err *e)
         action_close(&next);
         return -1;
     }
-    replace_context(w, &next);
+    replace_context(w, &next, true);
     return rc && fresh->hmac_key_file;
 }
 
@@ -202,20 +207,51 @@ void reload_timers(struct world *w)
 
 /* ---- another dump directory ---- */
 
+void reload_expect(struct world *w, const struct pending *p)
+{
+    struct state expected = w->a->state;
+    const struct manifest *newest = dumps_newest();
+    if (!expected.known && newest) { /* state.json is lost: the newest manifest has the same data */
+        expected.known = true;
+        expected.server = newest->server;
+        snprintf(expected.nonce, sizeof expected.nonce, "%s", newest->nonce);
+    }
+    prober_expect(w, &expected, (mono_t){0});
+    bool cut = p->there || expected.next[0];
+    if (cut)
+        prober_expect_next(w, p->there ? p->nonce : expected.next);
+    /* The newest dump shows the world from before a restore. A new dump is due, so that the next
+     * loss does not bring that world back. */
+    if (newest && (cut || expected.generation > newest->generation))
+        dumps_due(clock_mono());
+    jobs_recall(w);
+}
+
+/* Returns whether nothing is known of the world, because the dump directory was empty so far. With
+ * [standby], only a start decides from a state file whether this machine keeps the world. */
+static bool knows_nothing(const struct world *w)
+{
+    const struct state *s = &w->a->state;
+    return !s->known && !s->next[0] && !dumps_newest() && !w->cfg->standby.given;
+}
+
 /* Switches to a new directory at the path of the dump directory. The new lock is taken before the
  * old one is released, so that no other supervisor can take the world in between. */
 int reload_dump_dir(struct world *w, struct err *e)
 {
     struct action_context next;
     struct catalog c = {0};
+    SCOPED(pending_free) struct pending p = {0};
     size_t n = strlen(w->cfg->dump_dir);
     const char *socket = clients_socket();
+    bool learns = knows_nothing(w);
     if (action_open(&next, w->cfg, false, e) < 0)
         return -1;
     /* All steps that can fail come first. */
     int lock = action_password(&next, e) < 0 ? -1 : action_lock(&next, e);
     bool inside = strncmp(socket, w->cfg->dump_dir, n) == 0 && socket[n] == '/';
     if (lock < 0 || catalog_load(next.job.dirfd, w->cfg->name, &c, e) < 0 ||
+        (learns && pending_load(next.job.dirfd, &p, e) < 0) ||
         (inside && clients_listen(w, e) < 0)) {
         if (lock >= 0)
             close(lock);
@@ -226,10 +262,12 @@ int reload_dump_dir(struct world *w, struct err *e)
     close(holdings.lock);
     holdings.lock = lock;
     action_lock_write(lock, socket);
-    replace_context(w, &next);
+    replace_context(w, &next, !learns);
     reload_restart(w, true);
     notify_dir_moved();
     dumps_load(w, &c);
+    if (learns) /* as at a start with this directory */
+        reload_expect(w, &p);
     catalog_free(&c);
     w->state_dirty = true;
     jobs_tidy_soon();

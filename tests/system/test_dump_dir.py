@@ -169,6 +169,29 @@ def test_a_loss_while_it_is_moved_away(doomed, victim):
     doomed.world.assert_is(before)
 
 
+@pytest.mark.parametrize("state", [True, False], ids=["state", "dumps"])
+def test_dumps_that_appear_after_a_loss(lost, state):
+    """A supervisor that starts with an empty directory beside a lost world restores it as soon as the directory with the dumps
+    is put in place, with or without its state.json, and keeps what that file knows."""
+    path, aside = os.path.join(lost.dumps_dir, "state.json"), lost.dumps_dir + ".aside"
+    with open(path) as f:
+        known = json.load(f)
+    if not state:
+        os.remove(path)
+    os.rename(lost.dumps_dir, aside)
+    os.mkdir(lost.dumps_dir, 0o700)
+    lost.start(state=None)
+    lost.wait_log("no earlier state of this world is known")
+    put_in_place(lost, aside)
+    taken_up(lost)
+    lost.wait_log("-> UP: restored")
+    lost.world.assert_is(lost.before)
+    lost.stop()
+    with open(path) as f:
+        now = json.load(f)
+    assert now["known"] and now["generation"] == known["generation"] + 1, now
+
+
 def test_while_a_dump_runs(keeper):
     """If the directory is replaced during a dump, --dump succeeds only with its file in the new directory."""
     keeper.start(fault="dump.renamed=stop")
