@@ -36,6 +36,11 @@ void copy_manifest_name(char out[COPY_NAME_MAX], const char *world, const char *
     snprintf(out, COPY_NAME_MAX, "%s/dumps/%s.json", world, dump);
 }
 
+void copy_pin_name(char out[COPY_NAME_MAX], const char *world, const char *dump)
+{
+    snprintf(out, COPY_NAME_MAX, "%s/dumps/%s" PIN_ENDING, world, dump);
+}
+
 void copy_part_name(char out[COPY_NAME_MAX], const char *world, const struct copy_part *p)
 {
     snprintf(out, COPY_NAME_MAX,
@@ -221,8 +226,8 @@ static unsigned attempt_of(const char *rest)
     return strcmp(rest, ".sql.gz") == 0 || strcmp(rest, ".sql.gz.age") == 0 ? n : 0;
 }
 
-/* Adds a listed file of a dump. A dump has two or more files (the manifest, and one for each
- * attempt at its data), and a list may have them in any order. */
+/* Adds a listed file of a dump. A dump has two or more files (the manifest, one for each attempt at
+ * its data, perhaps a pin), and a list may have them in any order. */
 static int see_dump(void *arg, const struct remote_entry *x, struct err *e)
 {
     (void)e;
@@ -233,9 +238,9 @@ static int see_dump(void *arg, const struct remote_entry *x, struct err *e)
     size_t len = manifest_parse_name(file, l->world, &generation, &sequence);
     if (len == 0 || len >= DUMP_NAME_MAX)
         return 0;
-    bool manifest = strcmp(file + len, ".json") == 0;
+    bool manifest = strcmp(file + len, ".json") == 0, pin = strcmp(file + len, PIN_ENDING) == 0;
     unsigned attempt = attempt_of(file + len);
-    if (!manifest && !attempt)
+    if (!manifest && !pin && !attempt)
         return 0;
     SCOPED(xfree) char *name = xstrndup(file, len);
     struct copy_dump d = copies_named(name, l->world);
@@ -244,6 +249,9 @@ static int see_dump(void *arg, const struct remote_entry *x, struct err *e)
     d.size = manifest ? x->size : -1;
     if (manifest)
         snprintf(d.stamp, sizeof d.stamp, "%s", x->stamp);
+    d.pin = (struct copy_pin){.there = pin, .size = x->size};
+    if (pin)
+        snprintf(d.pin.stamp, sizeof d.pin.stamp, "%s", x->stamp);
     l->out->dumps = xgrow(l->out->dumps, l->out->dump_count, sizeof d);
     l->out->dumps[l->out->dump_count++] = d; /* merged when all are listed */
     return 0;
@@ -262,8 +270,10 @@ static void put_together(struct copies *c)
             continue;
         }
         d->files |= is->files;
+        d->pin = is->pin.there ? is->pin : d->pin;
         if (is->manifest) {
             is->files = d->files;
+            is->pin = d->pin;
         } else {
             *is = *d;
         }

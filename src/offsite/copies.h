@@ -4,6 +4,7 @@
  *                                       by an upload that was not completed
  *   WORLD/dumps/NAME.json               its manifest, which names the file, its size and its
  *                                       SHA-256: written last, it makes it a dump
+ *   WORLD/dumps/NAME.pin                its pin (store/pin.h), if there is one
  *   WORLD/segments/WORLD-NUMBER-MADE.FROM-TO[.HMAC][.age]   an object part: bytes of a journal
  *                                       segment that was begun at MADE (ms since 1970); complete
  *                                       transactions, which never change. With [dump] hmac_key_file
@@ -15,6 +16,7 @@
 
 #include "offsite/remote.h"
 #include "store/manifest.h"
+#include "store/pin.h"
 
 #define COPY_NAME_MAX 400
 #define COPY_TRIES 9u
@@ -37,6 +39,17 @@ struct copy_dump {
     bool bad;       /* the manifest is damaged */
     unsigned fails; /* times that it was read and damaged, while its listed values were the same */
     bool damaged;   /* its file was read back and does not match the manifest */
+    struct copy_pin {
+        bool there; /* NAME.pin is there, with these listed values: */
+        int64_t size;
+        char stamp[REMOTE_STAMP];
+        /* The dump is here, and had a valid pin here while it had one there. */
+        bool had;
+        /* Contents of the pin, after it was read (manifests.h). unread: it keeps the dump. */
+        bool read, unread;
+        enum pin_kind kind;
+        wall_t since;
+    } pin;
     /* owner.h */
     bool known;   /* it was there when this machine last looked */
     bool ours;    /* this machine stored it, or it is of this very world */
@@ -80,6 +93,7 @@ uint64_t copies_reach(const struct copies *c, uint64_t number, int64_t made);
 void copy_file_name(char out[COPY_NAME_MAX], const char *world, const char *dump, unsigned attempt,
                     bool sealed);
 void copy_manifest_name(char out[COPY_NAME_MAX], const char *world, const char *dump);
+void copy_pin_name(char out[COPY_NAME_MAX], const char *world, const char *dump);
 void copy_part_name(char out[COPY_NAME_MAX], const char *world, const struct copy_part *p);
 /* Reads such a name. Returns false if it is spelled differently from ours: it belongs to somebody
  * else. `unproven` is not set. */

@@ -143,12 +143,19 @@ int fetch_above(struct fetch *f, uint64_t *generation, struct err *e)
 int fetch_catalog(struct fetch *f, struct catalog *out, struct err *e)
 {
     *out = (struct catalog){.list = xcalloc(f->there.dump_count + 1, sizeof *out->list)};
-    for (size_t i = 0; i < f->there.dump_count; i++)
-        if (f->there.dumps[i].manifest &&
-            fetch_manifest(f, &f->there.dumps[i], &out->list[out->count++], e) < 0) {
+    for (size_t i = 0; i < f->there.dump_count; i++) {
+        const struct copy_dump *d = &f->there.dumps[i];
+        struct catalog_entry *x = &out->list[out->count];
+        if (!d->manifest)
+            continue;
+        out->count++;
+        if (fetch_manifest(f, d, x, e) < 0 ||
+            (d->pin.there &&
+             manifests_read_pin(&f->t, f->cfg->name, d->name, &x->pin, e) != REMOTE_OK)) {
             catalog_free(out);
             return -1;
         }
+    }
     catalog_judge_rounds(out, f->round);
     catalog_judge_lives(out, f->dirfd);
     return 0;

@@ -3,7 +3,7 @@
  * offsite.json has an entry for each manifest that was read, with its size and stamp at that time.
  * While the list shows the same values, the manifest is not read again, so a start with a thousand
  * dumps in the store costs a list instead of a thousand requests. The file also stores which dumps
- * this machine has sent, which the store does not show.
+ * this machine has sent, and which of them had a pin here, which the store does not show.
  *
  * offsite-damaged.json has what a verify found. A list does not show it, so it is stored
  * separately and written at once. */
@@ -82,6 +82,25 @@ enum remote_result manifests_read(const struct transfer *t, const char *world, s
     return REMOTE_OK;
 }
 
+enum remote_result manifests_read_pin(const struct transfer *t, const char *world, const char *dump,
+                                      struct pin *p, struct err *e)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    struct err why = {0};
+    char name[COPY_NAME_MAX];
+    *p = (struct pin){0};
+    copy_pin_name(name, world, dump);
+    enum remote_result got = transfer_get_text(t, name, PIN_MAX, &text, &why);
+    if (got == REMOTE_MISSING)
+        return REMOTE_OK;
+    if (got == REMOTE_LATER || (got == REMOTE_STOPPED && why.cls != ERR_DAMAGED)) {
+        err_pass(e, &why);
+        return got;
+    }
+    pin_take(dump, &text, &why, p);
+    return REMOTE_OK;
+}
+
 /* ---- remembered manifests ---- */
 
 /* Remembers that the dump is ours, whatever is in the store now: manifests_parse() reverts it if
@@ -89,14 +108,15 @@ enum remote_result manifests_read(const struct transfer *t, const char *world, s
 static void recall_dump(struct copies *c, const char *name, const char *line)
 {
     struct copy_dump *d = copies_dump(c, name);
-    char sha256[SHA256_HEX], nonce[NONCE_HEX], stamp[REMOTE_STAMP];
+    char sha256[SHA256_HEX], nonce[NONCE_HEX], stamp[REMOTE_STAMP], pin[4] = "";
     int64_t size;
     unsigned attempt, ours;
     if (!d || !d->manifest ||
-        sscanf(line, "%" SCNd64 " %u %u %64[0-9a-f] %32[0-9a-f-] %71s", &size, &attempt, &ours,
-               sha256, nonce, stamp) < 6)
+        sscanf(line, "%" SCNd64 " %u %u %64[0-9a-f] %32[0-9a-f-] %71s %3s", &size, &attempt, &ours,
+               sha256, nonce, stamp, pin) < 6)
         return;
     d->known = true;
+    d->pin.had = d->pin.there && strcmp(pin, "pin") == 0;
     d->ours = ours == 1;
     memcpy(d->sha256, sha256, sizeof sha256);
     if (size != d->size || strcmp(stamp, d->stamp[0] ? d->stamp : "-") != 0 || attempt == 0 ||
@@ -155,10 +175,10 @@ int manifests_remember(int dirfd, const char *store, const struct copies *c, uin
         if (there ? !(all || d->known || d->ours) : !d->sending)
             continue;
         json_object_set_new(dumps, d->name,
-                            json_sprintf("%" JSON_INTEGER_FORMAT " %u %d %s %s %s",
+                            json_sprintf("%" JSON_INTEGER_FORMAT " %u %d %s %s %s%s",
                                          (json_int_t)d->size, there ? d->attempt : 0, (int)d->ours,
                                          d->sha256, d->nonce[0] ? d->nonce : "-",
-                                         d->stamp[0] ? d->stamp : "-"));
+                                         d->stamp[0] ? d->stamp : "-", d->pin.had ? " pin" : ""));
     }
     return kept_save(dirfd, KNOWN, KNOWN_MAX,
                      json_pack("{s:s, s:I, s:o, s:o}", "store", store, "generation",

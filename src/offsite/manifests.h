@@ -11,6 +11,10 @@
  * freed. If the manifest is damaged, returns REMOTE_OK with `why`. */
 enum remote_result manifests_read(const struct transfer *t, const char *world, struct copy_dump *d,
                                   struct manifest *m, struct err *why, struct err *e);
+/* Reads the pin of a dump; kind PIN_NONE: there is none. If it cannot be read or verified, returns
+ * REMOTE_OK with p->unread. */
+enum remote_result manifests_read_pin(const struct transfer *t, const char *world, const char *dump,
+                                      struct pin *p, struct err *e);
 
 /* Loads the remembered facts. `generation` receives that of this world when no other machine had
  * stored one (owner.h); 0: first time here, or the file is damaged: -1. */

@@ -186,7 +186,8 @@ static bool newest_is_lost(const struct copies *was, const struct copies *is)
 }
 
 /* Lists the dumps. Damaged manifests that have not changed need not be read again: if there are
- * many, reading them takes so long that the list is too old to send a dump after it. */
+ * many, reading them takes so long that the list is too old to send a dump after it. The same
+ * applies to pins that were read. */
 static enum remote_result list_dumps(struct upload *u, struct err *e)
 {
     SCOPED(copies_free) struct copies was = {
@@ -199,6 +200,9 @@ static enum remote_result list_dumps(struct upload *u, struct err *e)
         bool same = old && old->size == d->size && old->files == d->files &&
                     strcmp(old->stamp, d->stamp) == 0;
         d->fails = same ? old->fails : 0;
+        if (old && old->pin.read && !old->pin.unread && old->pin.size == d->pin.size &&
+            d->pin.there && strcmp(old->pin.stamp, d->pin.stamp) == 0)
+            d->pin = old->pin;
     }
     u->listed = u->listed && got == REMOTE_OK && !newest_is_lost(&was, &u->there);
     return got;

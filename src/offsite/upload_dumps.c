@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "offsite/manifests.h"
 #include "offsite/rounds.h"
 #include "offsite/upload_int.h"
 #include "offsite/upload_ledgers.h"
@@ -19,13 +20,40 @@
 #define LOOK_MS fault_wait(600000) /* also before each upload */
 #define SAVE_EACH 256              /* manifests read between two saves */
 
-/* Returns the newest dump whose manifest was not read yet, or NULL if all were read. */
+/* Returns the newest dump whose manifest or pin was not read yet, or NULL if all were read. */
 static struct copy_dump *upload_dumps_unread(struct upload *u)
 {
-    for (; u->read < u->there.dump_count; u->read++)
-        if (upload_unread(u, &u->there.dumps[u->read]))
-            return &u->there.dumps[u->read];
+    for (; u->read < u->there.dump_count; u->read++) {
+        struct copy_dump *d = &u->there.dumps[u->read];
+        if (upload_unread(u, d) || (d->attempt && d->pin.there && !d->pin.read))
+            return d;
+    }
     return NULL;
+}
+
+static void know_pin(struct copy_dump *d, const struct pin *p)
+{
+    d->pin.there = p->kind != PIN_NONE;
+    d->pin.read = true;
+    d->pin.unread = p->unread;
+    d->pin.kind = p->kind;
+    d->pin.since = p->since;
+}
+
+static enum remote_result read_next(struct upload *u, struct copy_dump *d, struct err *e)
+{
+    struct pin p;
+    if (upload_unread(u, d))
+        return upload_read(u, d, e);
+    enum remote_result got = manifests_read_pin(&u->t, u->cfg->name, d->name, &p, e);
+    if (got == REMOTE_OK)
+        know_pin(d, &p);
+    return got;
+}
+
+static struct pin pin_there(const struct copy_dump *d)
+{
+    return (struct pin){.kind = d->pin.there ? d->pin.kind : PIN_NONE, .since = d->pin.since};
 }
 
 /* ---- choosing the next step ---- */
@@ -88,7 +116,8 @@ static void upload_dumps_choose(const struct upload *u, const struct catalog *lo
     for (size_t i = 0; i < c->count; i++) {
         const struct copy_dump *d = c->of[i].there;
         const struct catalog_entry *x = d ? catalog_find(local, d->name) : c->of[i].here;
-        c->items[i].pinned = x && pin_holds(&x->pin, rule, now);
+        struct pin there = d ? pin_there(d) : (struct pin){0};
+        c->items[i].pinned = pin_holds(&there, rule, now) || (x && pin_holds(&x->pin, rule, now));
     }
     retention_choose(c->items, c->count, rule, now, wall);
 }
@@ -253,6 +282,16 @@ static enum remote_result delete_files(struct upload *u, const struct copy_dump 
     return got;
 }
 
+static enum remote_result delete_pin(struct upload *u, struct copy_dump *d, struct err *e)
+{
+    char name[COPY_NAME_MAX];
+    copy_pin_name(name, u->cfg->name, d->name);
+    enum remote_result got = d->pin.there ? upload_delete(u, name, e) : REMOTE_OK;
+    if (got == REMOTE_OK)
+        d->pin = (struct copy_pin){.there = false};
+    return got;
+}
+
 /* Deletes the manifest first: without it, the other files are not a dump, and a kill in between
  * leaves nothing that looks like one. */
 static enum remote_result delete_dump(struct upload *u, struct copy_dump *d, struct err *e)
@@ -263,6 +302,8 @@ static enum remote_result delete_dump(struct upload *u, struct copy_dump *d, str
     d->manifest = false;
     d->attempt = 0;
     u->unsaved = true;
+    if (got == REMOTE_OK)
+        got = delete_pin(u, d, e);
     if (got == REMOTE_OK)
         got = delete_files(u, d, d->files, e);
     d->files = got == REMOTE_OK ? 0 : d->files;
@@ -278,9 +319,12 @@ static enum remote_result delete_left(struct upload *u, struct err *e)
         struct copy_dump *d = &u->there.dumps[i];
         unsigned left = d->files & ~(d->attempt ? 1U << (d->attempt - 1) : 0);
         bool may_come = d->sending || d->at.ms > now.ms - LEFT_MS; /* the manifest may come */
-        if (!left || d->bad || (!d->attempt && may_come))
+        bool pin = d->pin.there && !d->manifest;
+        if (!(left || pin) || d->bad || (!d->attempt && may_come))
             continue;
-        got = delete_files(u, d, left, e);
+        got = pin ? delete_pin(u, d, e) : REMOTE_OK;
+        if (got == REMOTE_OK)
+            got = delete_files(u, d, left, e);
         d->files &= got == REMOTE_OK ? ~left : ~0U;
     }
     return got;
@@ -307,6 +351,40 @@ static enum remote_result upload_dumps_tidy(struct upload *u, const struct catal
     return got == REMOTE_OK ? upload_ledgers_tidy(u, e) : got;
 }
 
+/* ---- pins ---- */
+
+enum pin_step { PIN_STAYS, PIN_SEND, PIN_DELETE };
+
+/* Decides what becomes of a dump's pin in the store. A dump that is here has there the pin that it
+ * has here; a weaker one is deleted first, because no name is used twice. A pin that this machine
+ * never had stays: the dump may have been fetched from there without it. Pure. */
+static enum pin_step pin_next(const struct catalog_entry *here, const struct copy_dump *d)
+{
+    struct pin there = pin_there(d);
+    if (!here || !d->attempt || here->pin.unread)
+        return PIN_STAYS;
+    if (here->pin.kind == PIN_NONE)
+        return d->pin.there && d->pin.had ? PIN_DELETE : PIN_STAYS;
+    if (!d->pin.there)
+        return PIN_SEND;
+    return d->pin.unread || pin_outlasts(&here->pin, &there) ? PIN_DELETE : PIN_STAYS;
+}
+
+static enum remote_result send_pin(struct upload *u, struct copy_dump *d,
+                                   const struct catalog_entry *here, struct err *e)
+{
+    char name[COPY_NAME_MAX];
+    SCOPED(buf_free) struct buf text = {0};
+    SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, d->name);
+    copy_pin_name(name, u->cfg->name, d->name);
+    if (file_read(u->dirfd, file, PIN_MAX, &text, e) < 0)
+        return REMOTE_STOPPED;
+    enum remote_result got = upload_text(u, name, text.p, e);
+    if (got == REMOTE_OK)
+        know_pin(d, &here->pin);
+    return got;
+}
+
 static enum remote_result send_round(struct upload *u, uint64_t number, struct err *e)
 {
     enum remote_result got = upload_ours(u, e);
@@ -321,6 +399,8 @@ struct plan {
     struct catalog local;
     const struct catalog_entry *dump, *pinned; /* to be sent; in `local`; NULL: none */
     struct upload_ledgers_step ledgers;
+    struct copy_dump *pin; /* its pin must be sent or deleted; NULL: none */
+    enum pin_step pin_step;
 };
 
 static void plan_free(struct plan *p)
@@ -345,6 +425,44 @@ static int upload_dumps_plan(struct upload *u, struct plan *p, struct err *e)
     return 0;
 }
 
+/* Compares the pins that are here with those in the store. */
+static void plan_pins(struct upload *u, struct plan *p)
+{
+    for (size_t i = 0; i < u->there.dump_count; i++) {
+        struct copy_dump *d = &u->there.dumps[i];
+        const struct catalog_entry *here = catalog_find(&p->local, d->name);
+        bool pinned = here && here->pin.kind != PIN_NONE && !here->pin.unread;
+        bool had = here && d->pin.there && (d->pin.had || pinned);
+        u->unsaved |= had != d->pin.had;
+        d->pin.had = had;
+        enum pin_step step = pin_next(here, d);
+        if (step == PIN_DELETE && u->cfg->offsite.delete_never)
+            step = PIN_STAYS;
+        if (step != PIN_STAYS && !p->pin) {
+            p->pin = d;
+            p->pin_step = step;
+        } else if (step == PIN_STAYS && d->pin.there && d->pin.unread) {
+            struct err why = {0};
+            err_set(&why, ERR_REFUSED, 0,
+                    "the pin of dump %s in the store cannot be read or verified: it keeps the dump",
+                    d->name);
+            err_hint(&why,
+                     "if the dump need not be kept, delete %s/dumps/%s" PIN_ENDING " in the store",
+                     u->cfg->name, d->name);
+            upload_skip(u, &why);
+        }
+    }
+}
+
+static enum remote_result follow_pin(struct upload *u, const struct plan *p, struct err *e)
+{
+    u->unsaved = true;
+    if (p->pin_step == PIN_SEND)
+        return send_pin(u, p->pin, catalog_find(&p->local, p->pin->name), e);
+    u->next_tidy = clock_mono();
+    return delete_pin(u, p->pin, e);
+}
+
 void upload_dumps_figures(struct upload *u)
 {
     SCOPED(plan_free) struct plan p = {0};
@@ -365,15 +483,16 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
         *more = true;
         if (u->read % SAVE_EACH == SAVE_EACH - 1)
             upload_remember(u);
-        return upload_read(u, d, e);
+        return read_next(u, d, e);
     }
-    upload_remember(u);
     if (upload_dumps_plan(u, &p, e) < 0)
         return REMOTE_STOPPED;
+    plan_pins(u, &p);
+    upload_remember(u);
     /* Dumps may be made faster than they are sent, so everything else takes turns with them. */
     bool others = u->others_next || !p.dump, tidies = others && upload_tidy_due(u);
     bool begun = p.local.round > 1 && p.local.round > u->round;
-    bool sends = p.dump || begun || p.ledgers.send;
+    bool sends = p.dump || begun || p.ledgers.send || p.pin;
     if (u->fenced.cls || !u->owner.generation || !(sends || tidies))
         return REMOTE_OK;
     *more = sends || !upload_fresh(u);
@@ -384,6 +503,8 @@ enum remote_result upload_dumps(struct upload *u, bool *more, struct err *e)
     if (tidies) /* leaves others_next, because it is due after each dump and always comes first */
         return upload_dumps_tidy(u, &p.local, e);
     u->others_next = !others;
+    if (others && p.pin)
+        return follow_pin(u, &p, e);
     if (others && p.ledgers.send)
         return upload_ledgers_send(u, &p.ledgers.file, e);
     return send_dump(u, others && p.pinned ? p.pinned : p.dump, e);

@@ -10,8 +10,6 @@
 #include "base/text.h"
 #include "store/kept.h"
 
-#define PIN_MAX 4096 /* bytes of the file */
-
 static const char *const kinds[PIN_KINDS] = {[PIN_SHRINK] = "shrink", [PIN_ROUND] = "round"};
 
 int pin_set(int dirfd, const char *name, enum pin_kind kind, const char *reason, struct err *e)
@@ -43,19 +41,40 @@ static int pin_parse(const json_t *o, const char *file, struct pin *out, struct 
     return out->kind ? 0 : err_set(e, ERR_DAMAGED, 0, "%s is a pin of an unknown kind", file);
 }
 
+/* `got`: the result of kept_load() or kept_parse(). */
+static void pin_judge(int got, const json_t *o, const char *file, struct err *why, struct pin *out)
+{
+    *out = (struct pin){0};
+    if (got == 0 || (got == 1 && pin_parse(o, file, out, why) == 0))
+        return;
+    /* It is unknown how long the dump must be kept, and a pin that is not ours costs only space. */
+    out->kind = PIN_ROUND;
+    out->unread = true;
+    err_hint_in_text(why);
+    line_set(out->reason, sizeof out->reason, "%s", why->text);
+}
+
 void pin_read(int dirfd, const char *name, struct pin *out)
 {
     struct err why = {0};
     json_auto_t *o = NULL;
     SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, name);
-    *out = (struct pin){0};
     int got = kept_load(dirfd, file, PIN_MAX, &o, &why);
-    if (got == 0 || (got == 1 && pin_parse(o, file, out, &why) == 0))
-        return;
-    /* It is unknown how long the dump must be kept, and a pin that is not ours costs only space. */
-    out->kind = PIN_ROUND;
-    err_hint_in_text(&why);
-    line_set(out->reason, sizeof out->reason, "%s", why.text);
+    pin_judge(got, o, file, &why, out);
+}
+
+void pin_take(const char *name, const struct buf *text, struct err *why, struct pin *out)
+{
+    json_auto_t *o = NULL;
+    SCOPED(xfree) char *file = xasprintf("%s" PIN_ENDING, name);
+    int got = why->cls == ERR_NONE ? kept_parse(file, text, &o, why) : -1;
+    pin_judge(got, o, file, why, out);
+}
+
+bool pin_outlasts(const struct pin *a, const struct pin *b)
+{
+    return a->kind != b->kind ? a->kind > b->kind
+                              : a->kind == PIN_SHRINK && a->since.ms > b->since.ms;
 }
 
 int pin_sign(int dirfd, const char *name, bool changed, struct err *e)

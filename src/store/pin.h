@@ -1,6 +1,6 @@
 /* A pin keeps a dump that retention would delete. It is stored beside the dump as NAME.pin and
- * signed like the other small files there (kept.h). It also protects the dump's copy in a store
- * while the dump itself is here. */
+ * signed like the other small files there (kept.h). A store gets the same file beside the dump's
+ * copy, so that the pin outlives this machine. */
 #ifndef WK_STORE_PIN_H
 #define WK_STORE_PIN_H
 
@@ -8,9 +8,11 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "config/config.h"
 
 #define PIN_ENDING ".pin"
+#define PIN_MAX 4096 /* bytes of the file */
 
 enum pin_kind {
     PIN_NONE,
@@ -23,6 +25,7 @@ enum pin_kind {
 struct pin {
     enum pin_kind kind;
     wall_t since;
+    bool unread;      /* it cannot be read or has no valid signature: `reason` says why */
     char reason[400]; /* what happened after the dump */
 };
 
@@ -31,6 +34,11 @@ int pin_set(int dirfd, const char *name, enum pin_kind kind, const char *reason,
 /* Reads a pin; a missing file: kind PIN_NONE. A file that cannot be read, or has no valid
  * signature, holds like PIN_ROUND, and `reason` says what is wrong with it. */
 void pin_read(int dirfd, const char *name, struct pin *out);
+/* Like pin_read(), for the text of a pin that came from elsewhere. `why`: the reason why there is
+ * no text, or ERR_NONE. */
+void pin_take(const char *name, const struct buf *text, struct err *why, struct pin *out);
+/* Returns true if pin `a` is of a stronger kind than `b`, or was set later. Pure. */
+bool pin_outlasts(const struct pin *a, const struct pin *b);
 /* Signs the pin, if there is one, by kept_sign(). */
 int pin_sign(int dirfd, const char *name, bool changed, struct err *e);
 /* Returns true if the pin keeps its dump at `now`. A pin from the future (the clock was set back)

@@ -973,6 +973,42 @@ def test_dumps_that_never_pause(keeper, store):
     assert all(done.values()), (done, there)
 
 
+def test_pins_in_the_store(keeper, store):
+    """A pin is stored beside the dump's copy, also later, and is released there with the one that is here. A pin in the store
+    that this machine never had keeps the copy, even if it cannot be read."""
+    keeper.configure({**store.settings, "journal": {"mode": "off"}, "retention": {
+        "keep_last": "1", "keep_within": "0", "keep_hourly": "0", "keep_daily": "0", "keep_weekly": "0"}})
+    keeper.dump()
+    keeper.start()
+    stored(keeper)
+    last = keeper.ok("--new-round", "--json")["last"]
+    keeper.dump()
+    for _ in range(2):
+        wait_for(lambda: last + ".pin" in files(store, "dumps"), "the pin in the store")
+        keeper.stop()
+        os.remove(os.path.join(store.path, "w1/dumps", last + ".pin"))  # a store of an earlier version
+        keeper.start()
+    wait_for(lambda: last + ".pin" in files(store, "dumps"), "the pin once more")
+    assert {d["name"]: d.get("pinned") for d in keeper.ok("--list", "--from", "offsite", "--json")["dumps"]}[last]
+    os.remove(os.path.join(keeper.dumps_dir, last + ".pin"))
+    wait_for(lambda: not [name for name in files(store, "dumps") if name.startswith(last)], "the release in the store")
+    stored(keeper)
+    keeper.stop()
+    strange = keeper.newest()["name"]
+    with open(os.path.join(store.path, "w1/dumps", strange + ".pin"), "w") as f:
+        f.write("x" * 5000)
+    keeper.start()
+    keeper.expect("the pin that cannot be read", troubles=lambda all_: any(
+        f"the pin of dump {strange}" in t["what"] and f"{strange}.pin" in t["hint"] for t in all_))
+    for _ in range(2):
+        newest = keeper.dump()["name"]
+        wait_for(lambda: [m["name"] for m in manifests(store)] == [strange, newest], "the retention there")
+    keeper.stop()
+    os.remove(os.path.join(store.path, "w1/dumps", strange + ".pin"))
+    keeper.start()
+    wait_for(lambda: strange + ".json" not in files(store, "dumps"), "the end of that")
+
+
 @pytest.mark.parametrize("overlapping", [False, True])
 def test_a_long_segment_is_stored_in_pieces(make_followed, store, overlapping):
     """A long segment is stored in pieces that begin at multiples of 4 MiB, also if it was sent while it grew, and the world is

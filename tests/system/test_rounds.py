@@ -292,6 +292,30 @@ def test_a_pin_of_a_round_outlasts_one_of_a_shrink(doomed):
 
 
 @pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test")
+def test_the_store_keeps_a_pin_without_its_machine(make_followed, store):
+    """After the machine that pinned it is lost, the retention of its successor keeps the last dump of a round in the store."""
+    store.settings["offsite"]["identity_file"] = store.key
+    keeper = make_followed(settings={**store.settings, "retention": {
+        "keep_last": "1", "keep_within": "0", "keep_daily": "0", "keep_weekly": "0"}})
+    dump_and_follow(keeper)
+    stored(keeper)
+    did = keeper.ok("--new-round", "--json")
+    stored(keeper)
+    there = os.path.join(store.path, "w1/dumps", did["last"])
+    keeper.wait(lambda: os.path.exists(there + ".json"), "the last dump in the store")
+    lose_machine(keeper)
+    keeper.init()
+    keeper.ok("--restore", "--from", "offsite")
+    keeper.start()
+    for _ in range(2):
+        keeper.dump()
+        stored(keeper)
+    keeper.wait(lambda: not os.path.exists(there.replace(did["last"], did["first"]) + ".json"), "the retention there")
+    assert os.path.exists(there + ".json"), "pinned, whoever applies [retention]"
+    keeper.ok("--restore=" + did["last"], "--from", "offsite", "--force")
+
+
+@pytest.mark.skipif(not shutil.which("age"), reason="age is not installed: scripts/deps.sh test")
 def test_the_store_of_a_round_without_a_dump(make_followed, store):
     """If the machine is lost before the new round's first dump was stored, a bare machine does not restore the old round
     unless it is named, and its next dump belongs to the new round. The command that names it keeps what was typed."""

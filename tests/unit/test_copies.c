@@ -55,6 +55,8 @@ static void test_names(void **state)
     assert_string_equal(name, "s8/dumps/NAME.2.sql.gz");
     copy_manifest_name(name, "s8", "NAME");
     assert_string_equal(name, "s8/dumps/NAME.json");
+    copy_pin_name(name, "s8", "NAME");
+    assert_string_equal(name, "s8/dumps/NAME.pin");
     dump("s8-000001-00000009-20260131T000000Z");
     dump("s8-000002-00000001-20260101T000000Z");
     dump("s8-000001-00000010-20260131T000001Z");
@@ -236,6 +238,9 @@ static void test_list(void **state)
         snprintf(name, sizeof name, "s8-000001-%08u-20260131T000000Z.json", n);
         if (n % 5)
             store_file(name, n);
+        snprintf(name, sizeof name, "s8-000001-%08u-20260131T000000Z.pin", n);
+        if (n % 3 == 0)
+            store_file(name, n + 1);
     }
     store_file("s9-000001-00000001-20260131T000000Z.json", 1);
     store_file("s8-000001-00000001-20260131T000000Z.json.x", 1);
@@ -250,6 +255,8 @@ static void test_list(void **state)
         assert_int_equal(d->manifest, n % 5 != 0);
         assert_int_equal(d->size, n % 5 ? (int)n : -1);
         assert_int_equal(d->stamp[0] != '\0', n % 5 != 0);
+        assert_int_equal(d->pin.there, n % 3 == 0);
+        assert_true(n % 3 || (d->pin.size == n + 1 && d->pin.stamp[0]));
     }
     assert_null(copies_dump(&c, "s8-000001-00000501-20260131T000000Z"));
 }
@@ -281,9 +288,12 @@ static void test_remembered(void **state)
         store_file(json, 5);
         store_file(file, 5);
     }
+    store_file("s8-000001-00000501-20260131T000000Z.pin", 5);
+    store_file("s8-000001-00000502-20260131T000000Z.pin", 5);
     list_store();
     assert_int_equal(manifests_recall(dirfd_of_place, "here", &c, &generation, &e), 0);
     assert_int_equal(generation, 0);
+    read_as(kept, "1")->pin.had = true;
     read_as(kept, "1")->ours = true;
     read_as(other, "2")->ours = true;
     read_as(gone, "3")->known = true;
@@ -297,6 +307,7 @@ static void test_remembered(void **state)
     assert_int_equal(manifests_recall(dirfd_of_place, "here", &c, &generation, &e), 0);
     assert_int_equal(generation, 7);
     assert_true(copies_dump(&c, kept)->ours && copies_dump(&c, kept)->attempt == 1);
+    assert_true(copies_dump(&c, kept)->pin.had && !copies_dump(&c, other)->pin.had);
     assert_true(copies_dump(&c, other)->known && !copies_dump(&c, other)->attempt);
     assert_true(copies_dump(&c, gone)->known && !copies_dump(&c, gone)->attempt);
     assert_false(copies_dump(&c, theirs)->known);

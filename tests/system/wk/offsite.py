@@ -54,7 +54,7 @@ def nothing_readable(store):
                     data = f.read()
             except FileNotFoundError:  # an upload was renamed meanwhile
                 continue
-            assert PLAIN.encode() not in data and (name.endswith(".json") or data.startswith(AGE[:len(data)])), name
+            assert PLAIN.encode() not in data and (name.endswith((".json", ".pin")) or data.startswith(AGE[:len(data)])), name
 
 
 def open_age(store, path):
