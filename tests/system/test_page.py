@@ -353,7 +353,12 @@ def test_the_page_moves_with_a_reload(keeper):
     keeper.configure({"status": {"dir": new}})
     keeper.process.send_signal(1)
     wait_for(lambda: os.path.exists(os.path.join(new, "status.html")), "the page in the new directory")
-    assert {n for n in os.listdir(old) if not n.startswith(".")} == {"index.html", "status.json", "history.json"}
+
+    def left():
+        return {n for n in os.listdir(old) if not n.startswith(".")} == {"index.html", "status.json", "history.json"}
+    wait_for(left, "the end of the page in the old directory")
+    keeper.stop()  # what still wrote there has ended
+    assert left()
 
 
 def test_an_incident_in_the_feed(make_world, make_keeper, victim):
