@@ -83,7 +83,8 @@ def test_triggers_of_updates_of_columns(doomed, victim, way):
     """A trigger that fires at updates of certain columns keeps these columns, however its table is restored: with the trigger
     moved to the new table, put back after a kill, or created from the dump."""
     world = doomed.world
-    mine = "/*!50003 CREATE DEFINER=keeper@localhost TRIGGER %s AFTER UPDATE OF %s FOR EACH ROW INSERT INTO fired VALUES ('%s') */"
+    mine = ("/*!50003 CREATE DEFINER=keeper@localhost TRIGGER %s AFTER UPDATE OF %s FOR EACH ROW "
+            "INSERT INTO fired VALUES ('%s') */")
     world.sql("ALTER TABLE mark ADD `a``OR` INT, ADD `é` INT", "CREATE TABLE fired (t CHAR(9)) ENGINE=InnoDB",
               mine % ("one", "`a``OR` ON mark", "one"), "SET sql_mode='ANSI_QUOTES'",
               mine % (f'{world.schema} . "two" /* UPDATE ON x */', f'id,\n"é" -- INSERT\n ON {world.schema}.mark', "two"))
