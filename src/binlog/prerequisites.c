@@ -166,7 +166,8 @@ static int ask_replica(const struct ask *a, struct err *e)
         a,
         xasprintf("%sset %s = ON under [mysqld] in the server's my.cnf and restart the server, "
                   "which empties MEMORY tables: dump first",
-                  was ? "if it no longer has a source: SET GLOBAL gtid_slave_pos=''; otherwise "
+                  was ? "if it no longer has a source: SET GLOBAL gtid_slave_pos='', which needs "
+                        "no line in my.cnf; otherwise "
                       : "",
                   name),
         xasprintf("%s is OFF on a replica: changes from its source are not in its binary log.",
