@@ -475,9 +475,11 @@ static void set_condition(struct world *w, enum condition_id id, const struct co
      * passes this line. */
     if (kind == GUARD_ALERT_NONE)
         return;
-    /* The mail about a dropped table promises the dump. That it was stored is not another mail. */
-    bool expected = !on && id == CONDITION_JOURNAL_GAP && t->key[0] &&
-                    clock_wall().ms - t->since.ms < EXPECTED_MS;
+    /* The mail about a dropped table promises the dump. That it was stored is not another mail,
+     * unless the clock was set back: then it is unknown how long that took. */
+    int64_t lasted = clock_wall().ms - t->since.ms;
+    bool expected =
+        !on && id == CONDITION_JOURNAL_GAP && t->key[0] && lasted >= 0 && lasted < EXPECTED_MS;
     t->on = on;
     t->notified = now;
     t->with_world = on && quiet;

@@ -85,6 +85,26 @@ def test_before_the_dump_that_closes_a_gap(make_followed):
     assert "UPDATE player" in told["journal"]["gap"] and told["journal"]["filed"] > 0, told
 
 
+def test_the_end_of_a_gap_is_mailed_though_the_clock_was_set_back(make_followed, smtp):
+    """A gap that a dump closes within a minute sends no mail at its end. If the clock was set back meanwhile, it is unknown how
+    long the gap lasted, and its end is mailed."""
+    keeper = make_followed(settings=smtp.settings())
+    keeper.dump()
+    keeper.start(fault="dump.locked=stop", **keeper.shim(clock=keeper.clock))
+    following(keeper)
+    keeper.world.sql(CHANGES[0])
+    held = wait_stopped(keeper, "dump.locked")
+
+    def told(m):
+        return m.message["X-Worldkeeper-Event"] == "journal"
+    gap = smtp.wait(told)[0]
+    keeper.set_clock(-7200)
+    go_on(held)
+    keeper.wait(lambda: not keeper.status()["troubles"], "the gap's end")
+    over = smtp.wait(told, n=2)[1]
+    assert over.message["In-Reply-To"] == gap.message["Message-ID"], smtp.mails
+
+
 @pytest.mark.parametrize("end", ["kill9", "stop"])
 @pytest.mark.parametrize("change", CHANGES[:2])
 def test_a_supervisor_that_ends_before_the_dump_that_closes_a_gap(make_followed, change, end):
