@@ -161,8 +161,7 @@ static int need_life(const struct request *r, const struct pull *p, struct hando
                      struct err *e)
 {
     const struct manifest *m = &p->newest;
-    bool same = m->generation == h->generation && (!h->nonce[0] || strcmp(m->nonce, h->nonce) == 0);
-    if (!h->generation || same)
+    if (!h->generation || handover_is_of(h, m->generation, m->nonce))
         return 0;
     if (r->force) {
         *h = (struct handover){0};
@@ -174,6 +173,18 @@ static int need_life(const struct request *r, const struct pull *p, struct hando
             h->generation, m->name);
     return err_hint(e, "worldkeeper --list --from offsite shows what the store has; try again when "
                        "it has a dump of that generation");
+}
+
+/* Requires that the record, which was read after the handover, still names the life that was handed
+ * over. Without a lease both machines may be promoted at the same time, and the first one takes up
+ * the handover: then it no longer proves that the other machine has stopped. */
+static int need_unclaimed(const struct request *r, const struct succession *s,
+                          const struct handover *h, struct err *e)
+{
+    const struct life *now = &s->before.now;
+    return !s->t || r->force || !h->generation || handover_is_of(h, now->generation, now->nonce)
+               ? 0
+               : succession_changed(&s->before, e);
 }
 
 static int nothing_to_take(const struct action_context *a, struct err *e)
@@ -226,7 +237,7 @@ static int standby_take_over(struct action_context *a, const struct request *r, 
         opt.reach = &handed_over.position;
     fault_point("promote.fetched");
     if ((next.t && fetch_above(&p->fetch, &a->state.generation, e) < 0) ||
-        succession_read(&next, &p->newest, e) < 0)
+        succession_read(&next, &p->newest, e) < 0 || need_unclaimed(r, &next, &handed_over, e) < 0)
         return -1;
     next.handed_over = handed_over.generation > 0;
     if (next.before.now.generation > a->state.generation) /* of a life without stored data */

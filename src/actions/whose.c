@@ -116,7 +116,7 @@ static int write_down(const struct succession *s, struct lives *next, struct err
     return lives_save(s->a->job.dirfd, next, e);
 }
 
-static int whose_changed(const struct lives *now, struct err *e)
+int succession_changed(const struct lives *now, struct err *e)
 {
     SCOPED(buf_free) struct buf who = {0};
     text_clean(&who, now->machine, sizeof now->machine);
@@ -145,7 +145,7 @@ int succession_begin(void *arg, const struct state_made *made, uint64_t generati
         return -1;
     if (newest.number != s->before.number ||
         (newest.number && !life_is(&newest.now, &s->before.now)))
-        return whose_changed(&newest, e);
+        return succession_changed(&newest, e);
     uint64_t number = record_number(&s->before, s->lease->grant.number);
     struct lives next = lives_next(&s->before, number, a->state.holder, &now, &took);
     if (write_down(s, &next, e) < 0)

@@ -31,6 +31,8 @@ struct succession {
 /* Reads the record. `a`, `t` and `lease` of `s` are set. `newest`: the dump that will be
  * restored. */
 int succession_read(struct succession *s, const struct manifest *newest, struct err *e);
+/* Returns -1 with ERR_REFUSED: the record changed during the promotion, and is now `now`. */
+int succession_changed(const struct lives *now, struct err *e);
 /* Writes the new record, unless it has changed since; called before anything of the world is
  * replaced. `arg`: struct succession. */
 int succession_begin(void *arg, const struct state_made *made, uint64_t generation, struct err *e);

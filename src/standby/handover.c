@@ -78,6 +78,11 @@ static int handover_list(struct remote *r, const char *world, uint64_t least, st
                : -1;
 }
 
+bool handover_is_of(const struct handover *h, uint64_t generation, const char *nonce)
+{
+    return generation == h->generation && (!h->nonce[0] || strcmp(nonce, h->nonce) == 0);
+}
+
 bool handover_reached(const struct handover *h, const struct db_binlog_pos *to)
 {
     return h->generation && h->position.file[0] && to->file[0] &&

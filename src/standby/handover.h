@@ -19,6 +19,8 @@ struct handover {
 
 int handover_write(const struct transfer *t, const char *world, const struct handover *h, wall_t at,
                    struct err *e);
+/* Returns true if this life of the world was handed over. Pure. */
+bool handover_is_of(const struct handover *h, uint64_t generation, const char *nonce);
 /* Returns true if a restore that applied the journal of that server up to `to` has reached the
  * position. Pure. */
 bool handover_reached(const struct handover *h, const struct db_binlog_pos *to);

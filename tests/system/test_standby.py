@@ -660,6 +660,26 @@ def test_a_promotion_has_the_time_of_a_restore(make_followed, store):
     keeper.wait_state("STANDBY")
 
 
+def test_a_handover_is_taken_up_once(make_pair):
+    """Both machines are promoted after a switch-over without a lease. One of them read the handover before the other one took
+    it up: it is refused."""
+    one, two = make_pair("small", ())
+    two.start("STANDBY")
+    dump_and_follow(one)
+    own_dump(one, one.newest()["name"])
+    one.world.mark(1)
+    wait_pulled(one, two)
+    one.ok("--switch-over")
+    one.stop()
+    pressed = one.popen("--promote", "--by-hand", fault="promote.fetched=stop")
+    waiting = wait_stopped(one, "promote.fetched")
+    two.ok("--promote", "--by-hand")
+    go_on(waiting)
+    done = one.finish(pressed)
+    assert done.rc == REFUSED and "the record of this world changed meanwhile" in done.err, done
+    two.wait_state("UP")
+
+
 def test_a_promotion_that_is_refused_at_its_end(make_followed, store):
     """A promotion that may no longer swap in what it loaded is refused and recorded in the history as a failed restore."""
     keeper = demoted(make_followed, store)
