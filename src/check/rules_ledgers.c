@@ -39,9 +39,6 @@ static const struct check_rule rules[] = {
      "[ledger {ledger}]: column {request:name} has no unique key of its own: a repeated insert is "
      "not refused while the first row is in the ledger",
      "ALTER TABLE {table:name} ADD UNIQUE KEY ({request:name});", true},
-    {"ledger", "wrong_timing", CHECK_FAIL,
-     "[ledger {ledger}]: trigger {ledger}_request was made for another engine of the table",
-     "DROP TRIGGER {ledger}_request, then worldkeeper --init", true},
     {"ledger", "trigger_unsafe", CHECK_WARN,
      "[ledger {ledger}]: trigger {ledger}_request, as an older version made it, also reads a view "
      "in "
@@ -171,12 +168,11 @@ static int request_ask(struct check *c, const struct ledger *l, const char *name
 static int request_facts(struct check *c, const struct ledger *l, struct err *e)
 {
     const char *schema = l->schema, *table = l->cfg->table;
-    int current = ledger_trigger_current(c->db, l, e);
+    int safe = ledger_trigger_safe(c->db, l, e);
     check_word(c, "request", "%s", l->request ? l->request->name : "");
     check_fact(c, "request_not_unique", false);
-    check_fact(c, "wrong_timing", false);
-    check_fact(c, "trigger_unsafe", current == 0);
-    if (current < 0)
+    check_fact(c, "trigger_unsafe", safe == 0);
+    if (safe < 0)
         return -1;
     if (l->request) {
         if (request_ask(
@@ -184,16 +180,9 @@ static int request_facts(struct check *c, const struct ledger *l, struct err *e)
                 "SELECT COUNT(*) y FROM (SELECT INDEX_NAME FROM information_schema.STATISTICS "
                 "WHERE TABLE_SCHEMA=? AND TABLE_NAME=? AND NON_UNIQUE=0 GROUP BY INDEX_NAME HAVING "
                 "COUNT(*)=1 AND COUNT(SUB_PART)=0 AND LOWER(MAX(COLUMN_NAME))=LOWER(?)) z",
-                DB_ARGS(schema, table, l->request->name), e) < 0 ||
-            request_ask(c, l, "timing",
-                        "SELECT ACTION_TIMING FROM information_schema.TRIGGERS WHERE "
-                        "EVENT_OBJECT_SCHEMA=? AND EVENT_OBJECT_TABLE=? AND TRIGGER_NAME=?",
-                        DB_ARGS(schema, table, LEDGER_OWN(l->cfg, "request")), e) < 0)
+                DB_ARGS(schema, table, l->request->name), e) < 0)
             return -1;
         check_fact(c, "request_not_unique", !check_is(c, "unique_keys"));
-        const char *timing = check_text(c, "timing");
-        check_fact(c, "wrong_timing",
-                   timing[0] && strcmp(timing, l->memory ? "BEFORE" : "AFTER") != 0);
     }
     return request_ask(
         c, l, "deleting",
@@ -301,6 +290,8 @@ void check_ledgers(struct check *c)
             check_list(c, "missing", missing);
             if (e.cls == ERR_NONE)
                 ledger_check_view(c->db, &l, &e);
+            if (e.cls == ERR_NONE && json_array_size(missing) == 0)
+                ledger_check_trigger(c->db, &l, &e);
         }
         check_error(c, "ledger", &e);
         CHECK_RULES(c, rules);

@@ -315,7 +315,8 @@ void ledger_close(struct ledger *l)
 /* ---- objects beside the ledger ---- */
 
 /* The objects beside a ledger, in the order of their creation: views follow their tables. `of`
- * tells them from objects of the game: columns that the table has, or what the view reads. */
+ * tells them from objects of the game: columns that the table has, what the view reads, or what the
+ * trigger says. */
 static const struct {
     const char *suffix;
     enum { TABLE, VIEW, TRIGGER } kind;
@@ -325,7 +326,7 @@ static const struct {
     {"mark", TABLE, ledger_sql_mark, "what,at,id"},
     {"rollup", TABLE, ledger_sql_rollup, "end_id,end_time,rows"},
     {"request", TABLE, ledger_sql_request, "at"},
-    {"request", TRIGGER, ledger_sql_trigger, ""},
+    {"request", TRIGGER, ledger_sql_trigger, "in a total of ledger "},
     {"total", VIEW, ledger_sql_total, "_rollup`"},
     {"level", VIEW, ledger_sql_level, "_total`"},
 };
@@ -341,8 +342,8 @@ static const char *const there_sql[] = {
              "LOCATE(?,VIEW_DEFINITION)>0) FROM information_schema.VIEWS v WHERE "
              "v.TABLE_SCHEMA=t.TABLE_SCHEMA AND v.TABLE_NAME=t.TABLE_NAME AND ?=?),1) y FROM "
              "information_schema.TABLES t WHERE TABLE_SCHEMA=? AND TABLE_NAME=?",
-    [TRIGGER] = "SELECT 1+CHAR_LENGTH(CONCAT(?,?,?)) y FROM information_schema.TRIGGERS WHERE "
-                "TRIGGER_SCHEMA=? AND TRIGGER_NAME=?",
+    [TRIGGER] = "SELECT LOCATE(?,ACTION_STATEMENT)>0 AND ?=? y FROM information_schema.TRIGGERS "
+                "WHERE TRIGGER_SCHEMA=? AND TRIGGER_NAME=?",
 };
 
 /* Returns 1 if the object exists, 0 if not, -1 on error or if it belongs to the game. */
@@ -400,31 +401,104 @@ int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct 
     return there < 0 ? -1 : 0;
 }
 
-int ledger_trigger_current(struct db *db, const struct ledger *l, struct err *e)
+/* Reads the trigger for request ids that is on the ledger's table. Returns NULL without an error if
+ * there is none, else two flags, 0 or 1: it suits the ledger's engine and the column of request
+ * ids; it reads no view in the place of NAME_request. */
+static char *trigger_here(struct db *db, const struct ledger *l, struct err *e)
 {
-    SCOPED(xfree) char *old = db_one_settled(
+    SCOPED(buf_free) struct buf reads = {0};
+    sql_fill(&reads, "NEW.??", DB_ARGS(l->request ? l->request->name : ""));
+    return db_one_settled(
         db, l->schema, l->cfg->table,
-        "SELECT 1 y FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA=? AND "
-        "EVENT_OBJECT_TABLE=? AND TRIGGER_NAME=? AND LOCATE('" DB_ONLY_TABLE
-        "',ACTION_STATEMENT)=0",
-        DB_ARGS(l->schema, l->cfg->table, LEDGER_OWN(l->cfg, "request")), e);
-    return old ? 0 : e->cls == ERR_NONE ? 1 : -1;
+        "SELECT CONCAT(ACTION_TIMING=? AND LOCATE(?,ACTION_STATEMENT)>0,LOCATE('" DB_ONLY_TABLE
+        "',ACTION_STATEMENT)>0) y FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA=? AND "
+        "EVENT_OBJECT_TABLE=? AND TRIGGER_NAME=?",
+        DB_ARGS(ledger_sql_timing(l), reads.p, l->schema, l->cfg->table,
+                LEDGER_OWN(l->cfg, "request")),
+        e);
 }
 
-/* Replaces the trigger under a lock, so that no row is inserted in between. */
+int ledger_check_trigger(struct db *db, const struct ledger *l, struct err *e)
+{
+    const char *trigger = LEDGER_OWN(l->cfg, "request");
+    if (!l->request)
+        return 0;
+    SCOPED(xfree) char *here = trigger_here(db, l, e);
+    if (!here && e->cls != ERR_NONE)
+        return -1;
+    if (here && here[0] == '1')
+        return 0;
+    if (here)
+        err_set(e, ERR_REFUSED, 0,
+                "[ledger %s]: trigger %s was made for another column, or another engine of table "
+                "%s: requests could be counted twice",
+                l->cfg->name, trigger, l->cfg->table);
+    else
+        err_set(e, ERR_REFUSED, 0,
+                "[ledger %s]: table %s has no trigger %s: requests whose rows are rolled up could "
+                "be counted twice",
+                l->cfg->name, l->cfg->table, trigger);
+    return err_hint(e, "to create it again: worldkeeper --init");
+}
+
+int ledger_trigger_safe(struct db *db, const struct ledger *l, struct err *e)
+{
+    SCOPED(xfree) char *here = trigger_here(db, l, e);
+    return here ? here[1] == '1' : e->cls == ERR_NONE ? 1 : -1;
+}
+
+/* Replaces the trigger unless it is right. It may be on another table, for example after a RENAME.
+ * Both tables are locked, so that no row is inserted in between. */
 static int make_trigger_again(struct db *db, const struct ledger *l, const struct buf *sql,
                               struct err *e)
 {
+    const char *trigger = LEDGER_OWN(l->cfg, "request");
     struct err ignored;
-    int current = ledger_trigger_current(db, l, e);
-    if (current != 0)
-        return current < 0 ? -1 : 0;
-    int rc = db_exec_with(db, "LOCK TABLES ?? WRITE", DB_ARGS(l->cfg->table), e);
+    SCOPED(buf_free) struct buf lock = {0};
+    SCOPED(xfree) char *here = trigger_here(db, l, e);
+    if (e->cls != ERR_NONE || (here && strcmp(here, "11") == 0))
+        return e->cls != ERR_NONE ? -1 : 0;
+    sql_fill(&lock, "LOCK TABLES ?? WRITE", DB_ARGS(l->cfg->table));
+    if (!here) {
+        SCOPED(xfree) char *other =
+            db_one_with(db,
+                        "SELECT EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS WHERE "
+                        "TRIGGER_SCHEMA=? AND TRIGGER_NAME=?",
+                        DB_ARGS(l->schema, trigger), e);
+        if (!other && e->cls != ERR_NONE)
+            return -1;
+        if (other)
+            sql_fill(&lock, ",?? WRITE", DB_ARGS(other));
+    }
+    int rc = db_exec_len(db, lock.p, lock.len, e);
     if (rc == 0)
-        rc = db_exec_with(db, "DROP TRIGGER ??", DB_ARGS(LEDGER_OWN(l->cfg, "request")), e);
+        rc = db_exec_with(db, "DROP TRIGGER ??", DB_ARGS(trigger), e);
     if (rc == 0)
         rc = db_exec_len(db, sql->p, sql->len, e);
     return db_exec(db, "UNLOCK TABLES", rc < 0 ? &ignored : e) < 0 ? -1 : rc;
+}
+
+/* Refuses a table of request ids that was made for another column: with a trigger that reads a
+ * missing column, each INSERT of the game would fail. */
+static int request_column(struct db *db, const struct ledger *l, struct err *e)
+{
+    const char *own = LEDGER_OWN(l->cfg, "request");
+    SCOPED(buf_free) struct buf change = {0};
+    SCOPED(xfree) char *is = db_one_settled(
+        db, l->schema, own,
+        "SELECT COLUMN_NAME y FROM information_schema.COLUMNS WHERE TABLE_SCHEMA=? AND "
+        "TABLE_NAME=? AND ORDINAL_POSITION=1",
+        DB_ARGS(l->schema, own), e);
+    if (!is)
+        return e->cls == ERR_NONE ? 0 : -1;
+    if (strcasecmp(is, l->request->name) == 0)
+        return 0;
+    sql_fill(&change, "ALTER TABLE ?? CHANGE ?? ", DB_ARGS(own, is));
+    ledger_sql_column(&change, l, l->request->name);
+    err_set(e, ERR_REFUSED, 0, "table %s was made for column %s, and the config names %s", own, is,
+            l->request->name);
+    return err_hint(e, "%s; and right afterwards worldkeeper --init: inserts fail in between",
+                    change.p);
 }
 
 /* Creates an existing view again, because the columns may have changed. */
@@ -434,6 +508,8 @@ static int ledger_make(struct db *db, struct ledger *l, size_t i, json_t *made, 
     const char *name = LEDGER_OWN(l->cfg, beside[i].suffix);
     beside[i].sql(&sql, l);
     int there = sql.len ? ledger_is_there(db, l, i, name, e) : 1, rc = 0;
+    if (there >= 0 && sql.len && beside[i].kind == TRIGGER && request_column(db, l, e) < 0)
+        there = -1;
     if (there < 0 || (sql.len && (!there || beside[i].kind == VIEW)))
         rc = there < 0 ? -1 : db_exec_len(db, sql.p, sql.len, e);
     else if (sql.len && beside[i].kind == TRIGGER)

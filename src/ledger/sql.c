@@ -180,6 +180,11 @@ void ledger_sql_request(struct buf *b, const struct ledger *l)
     default_charset(b, l);
 }
 
+const char *ledger_sql_timing(const struct ledger *l)
+{
+    return l->memory ? "BEFORE" : "AFTER";
+}
+
 /* A locking read sees the latest committed rows, whatever the transaction saw before. */
 void ledger_sql_trigger(struct buf *b, const struct ledger *l)
 {
@@ -193,7 +198,7 @@ void ledger_sql_trigger(struct buf *b, const struct ledger *l)
         " WHERE "
         "q.?\?=NEW.??$) THEN SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO=1062,"
         "MESSAGE_TEXT='Duplicate request: it is in a total of ledger $'; END IF",
-        DB_ARGS(own, l->memory ? "BEFORE" : "AFTER", l->cfg->table, own, column, column,
+        DB_ARGS(own, ledger_sql_timing(l), l->cfg->table, own, column, column,
                 l->memory ? "" : " LOCK IN SHARE MODE", l->cfg->name));
 }
 

@@ -26,6 +26,8 @@ void ledger_sql_join(struct buf *b, const struct ledger *l);
 /* Appends the table of request ids that were rolled up, and the trigger that refuses them. */
 void ledger_sql_request(struct buf *b, const struct ledger *l);
 void ledger_sql_trigger(struct buf *b, const struct ledger *l);
+/* Returns when the trigger runs: "BEFORE" or "AFTER" an INSERT. */
+const char *ledger_sql_timing(const struct ledger *l);
 /* Appends the statement that creates the index that rolling up needs. */
 void ledger_sql_index(struct buf *b, const struct ledger *l);
 

@@ -199,6 +199,74 @@ def test_another_table(keeper):
     assert totals(world) == [(1, 11)]
 
 
+MOVED = {
+    "config": ["CREATE TABLE season LIKE gains"],
+    "rename": ["CREATE TABLE fresh LIKE gains", "RENAME TABLE gains TO old, fresh TO gains"],
+    "column": ["ALTER TABLE gains ADD mark VARCHAR(36) NULL UNIQUE", "UPDATE gains SET mark=token"],
+    "dropped": ["DROP TRIGGER xp_request"],
+    "engine": ["ALTER TABLE {} ENGINE={}"],
+}
+
+
+def pay(keeper, table, column):
+    """Returns whether the row was inserted; its request id is always the same one."""
+    con = keeper.server.admin(keeper.world.schema)
+    try:
+        with con.cursor() as cur:
+            cur.execute(f"INSERT INTO {table} (player,xp,at,{column}) VALUES (1,1,{AT},'a')")
+        return True
+    except Exception as e:
+        assert e.args[0] == 1062, e
+        return False
+    finally:
+        con.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("change", MOVED)
+def test_request_ids_after_a_change(keeper, engine, change):
+    """If the trigger for request ids is not on the ledger's table, or was made for another column or engine, no rollup runs until
+    --init has replaced it: a repeated request would be counted twice."""
+    world = make(keeper, engine, "player INT NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL, token VARCHAR(36) NULL UNIQUE")
+    config = {**LEDGER, "request": "token"}
+    keeper.server.grant(USER + "@localhost", world.schema, "TRIGGER")
+    keeper.configure({"ledger xp": config})
+    keeper.init()
+    other = "InnoDB" if engine == "MEMORY" else "MEMORY"
+    names = ["gains"] + [f"xp_{name}" for name in ("rollup", "mark", "request") if change == "engine" and engine == "MEMORY"]
+    world.sql(*[statement.format(name, other) for statement in MOVED[change] for name in (names if "{}" in statement else [""])])
+    table, column = {"config": "season"}.get(change, "gains"), {"column": "mark"}.get(change, "token")
+    keeper.configure({"ledger xp": {**config, "table": table, "request": column}})
+    assert pay(keeper, table, column)
+    done = keeper.run("--rollup", "--json")
+    assert done.rc == REFUSED and "--init" in done.json["error"]["hint"], done
+    check = found(keeper)
+    assert check["level"] == "fail" and "--init" in check["hint"], check
+    if change == "column":
+        done = keeper.run("--init", "--json")
+        assert done.rc == REFUSED and pay(keeper, table, "token"), "inserts go on"
+        world.sql("DELETE FROM gains WHERE token='a'", done.json["error"]["hint"].split(";")[0])
+    keeper.init()
+    assert keeper.ok("--rollup", "--json")["ledgers"][0]["rolled_up"] == 1
+    assert not pay(keeper, table, column) and totals(world) == [(1, 1)]
+    created = world.sql("SHOW CREATE TRIGGER xp_request")[0][2]
+    memory = (engine == "MEMORY") != (change == "engine")
+    assert ("BEFORE" in created, "LOCK IN SHARE MODE" in created) == (memory, not memory), created
+    keeper.init()
+    assert world.sql("SHOW CREATE TRIGGER xp_request")[0][2] == created
+
+
+def test_a_trigger_of_the_game(keeper):
+    """A trigger that --init did not create stays as it is, whatever table it is on."""
+    world = make(keeper, "MEMORY", "player INT NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL, token VARCHAR(36) NULL UNIQUE")
+    keeper.server.grant(USER + "@localhost", world.schema, "TRIGGER")
+    keeper.configure({"ledger xp": {**LEDGER, "request": "token"}})
+    world.sql("CREATE TABLE own (n INT)", "CREATE TRIGGER xp_request BEFORE INSERT ON own FOR EACH ROW SET NEW.n=1")
+    done = keeper.run("--init", "--json")
+    assert done.rc == REFUSED and "was not created by --init" in done.json["error"]["text"], done
+    assert "ON own" in world.sql("SHOW CREATE TRIGGER xp_request")[0][2]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_may_be_changed(keeper, engine):
     """Other columns may be added, and a total may be widened as the message about an overflow says."""
