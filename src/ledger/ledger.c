@@ -368,7 +368,8 @@ int ledger_check_view(struct db *db, const struct ledger *l, struct err *e)
 {
     const char *view = LEDGER_OWN(l->cfg, "total");
     SCOPED(buf_free) struct buf table = {0};
-    sql_ident(&table, l->cfg->table);
+    sql_ident2(&table, l->schema, l->cfg->table);
+    buf_adds(&table, " "); /* the alias follows: no column looks like that */
     SCOPED(xfree) char *right =
         db_one_with(db,
                     "SELECT (LOCATE('.`end_id`',VIEW_DEFINITION)>0)=$ AND "

@@ -267,6 +267,16 @@ def test_a_trigger_of_the_game(keeper):
     assert "ON own" in world.sql("SHOW CREATE TRIGGER xp_request")[0][2]
 
 
+def test_another_table_with_the_name_of_a_column(keeper):
+    """The old view names the new table's name as a column, and is refused all the same."""
+    world = make(keeper, "InnoDB", "player INT NOT NULL, xp INT NOT NULL, at DATETIME NOT NULL")
+    world.sql("CREATE TABLE xp LIKE gains")
+    keeper.configure({"ledger xp": {**LEDGER, "table": "xp"}})
+    assert "--init" in refused(keeper, "another table")
+    keeper.init()
+    keeper.ok("--rollup")
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_may_be_changed(keeper, engine):
     """Other columns may be added, and a total may be widened as the message about an overflow says."""
