@@ -313,6 +313,10 @@ static int verify_files(struct verify *v, struct err *e)
     if (!before)
         verify_say(v->out->unknown, "no file exists to compare totals with%s",
                    v->l->cfg->keep ? "" : ": keep is 0");
+    else if (known < before->before)
+        verify_say(v->out->problems,
+                   "totals have %" PRIu64 " rows fewer than when the newest file was begun",
+                   before->before - known);
     else if (kept != known)
         verify_say(
             kept < known && !v->l->cfg->keep ? v->out->unknown : v->out->problems,

@@ -582,6 +582,15 @@ def test_verify_of_a_total_that_was_changed(ledger, damage, words):
     assert words in str(verified(ledger, 6)["problems"])
 
 
+def test_verify_of_totals_that_went_back(ledger):
+    """Totals with fewer rows than when the newest file was begun are reported with the difference."""
+    for seed in range(2):
+        gains(ledger.world, some(50, seed))
+        ledger.ok("--rollup", "--json")
+    ledger.world.sql("DELETE FROM xp_rollup WHERE `rows`>0")
+    assert "totals have 50 rows fewer than when the newest file was begun" in str(verified(ledger, 6)["problems"])
+
+
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone", "manifest", "middle"])
 def test_verify_of_files_that_were_changed(ledger, damage):
     for seed in range(3):
