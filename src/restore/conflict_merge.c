@@ -95,9 +95,10 @@ static json_t *table_json(const struct merge *m, const struct merge_table *t, ui
     bool known = m->db && !t->refused;
     conflict_merge_set_known(o, "new", (int64_t)others, known);
     conflict_merge_set_known(o, "equal", (int64_t)t->equal, known);
-    conflict_merge_set_known(o, "taken", (int64_t)t->taken, known);
+    conflict_merge_set_known(o, "taken", (int64_t)(t->taken + t->unproven_rows), known);
     if (m->deed != MERGE_COMPARE) {
-        int64_t left = (int64_t)(t->refused ? rows : t->stage_rows - t->inserted);
+        int64_t left =
+            (int64_t)(t->refused ? rows : t->stage_rows + t->unproven_rows - t->inserted);
         conflict_merge_set_known(o, "inserted", (int64_t)t->inserted, !t->unsure);
         js_set_int(o, "renumbered", (int64_t)t->renumbered);
         conflict_merge_set_known(o, "left", left, !t->unsure);

@@ -187,22 +187,26 @@ static int by_old_number(const void *a, const void *b)
     return strcmp((*x)->old, (*y)->old);
 }
 
-/* Finds which rows of the file were inserted before. A row of this world may have changed since, so
- * it is recognized by its number. After a loss, another row may have got the number. */
+/* Finds which rows of the file were inserted before. A row of this world may have changed since, or
+ * may be in a total by now, so it is recognized by its number. After a loss, another row may have
+ * got the number. */
 static void read_numbers(const struct merge *m, struct merge_table *t, const struct merge_set *ids)
 {
     for (size_t i = 0; i < m->numbers.count; i++) {
         const struct merge_number *n = &m->numbers.list[i];
         if (strcmp(n->table, t->name) != 0)
             continue;
-        bool here = strcmp(n->world, m->nonce) == 0 &&
-                    merge_set_has(ids, sql_tuple_hash(n->now, strlen(n->now)));
-        if (here || strtoull(n->now, NULL, 10) <= t->rolled_up) { /* it is in a total by now */
-            merge_set_add(&t->done, sql_tuple_hash(n->old, strlen(n->old)));
-        } else if (strcmp(n->world, m->nonce) != 0) {
-            t->elsewhere = xgrow(t->elsewhere, t->elsewhere_count, sizeof(struct merge_number *));
-            t->elsewhere[t->elsewhere_count++] = n;
+        bool rolled_up = t->ledger && strtoull(n->now, NULL, 10) <= t->rolled_up;
+        uint64_t old = sql_tuple_hash(n->old, strlen(n->old));
+        if (strcmp(n->world, m->nonce) == 0) {
+            if (rolled_up || merge_set_has(ids, sql_tuple_hash(n->now, strlen(n->now))))
+                merge_set_add(&t->done, old);
+            continue;
         }
+        if (rolled_up)
+            merge_set_add(&t->unproven, old);
+        t->elsewhere = xgrow(t->elsewhere, t->elsewhere_count, sizeof(struct merge_number *));
+        t->elsewhere[t->elsewhere_count++] = n;
     }
     if (t->elsewhere_count)
         qsort(t->elsewhere, t->elsewhere_count, sizeof(struct merge_number *), by_old_number);
@@ -394,6 +398,15 @@ static bool world_has(struct merge_table *t, const char *tuple, size_t len)
            (id && take_renumbered(t, tuple, len, id, id_len));
 }
 
+/* Returns whether neither inserting the row nor leaving it out is proven to be right: it may be in a
+ * total. */
+static bool is_unproven(const struct merge_table *t, const char *tuple, size_t len)
+{
+    size_t id_len;
+    const char *id = t->unproven.room ? sql_tuple_field(tuple, len, t->counter, &id_len) : NULL;
+    return id && merge_set_has(&t->unproven, sql_tuple_hash(id, id_len));
+}
+
 /* A row that equals one of the world is taken out of the set, so that of several equal rows in the
  * file only as many count as equal as the world has. */
 int merge_table_rows(struct merge *m, struct merge_table *t, const struct format_item *item,
@@ -408,6 +421,8 @@ int merge_table_rows(struct merge *m, struct merge_table *t, const struct format
         size_t len = (size_t)(next - s);
         if (world_has(t, s, len))
             t->equal++;
+        else if (is_unproven(t, s, len))
+            t->unproven_rows++;
         else if (stage_row(m, t, s, len, e) < 0)
             return -1;
         s = format_after_tuple(next, end);
@@ -841,11 +856,9 @@ static int conflict_table_apply_rows(struct merge *m, struct merge_table *t, str
     return rc;
 }
 
-int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
+static int conflict_table_finish(struct merge *m, struct merge_table *t, struct err *e)
 {
     uint64_t hash = 0, rows = 0;
-    if (t->refused || !t->staged)
-        return 0;
     if (send_stage(m, t, e) < 0 ||
         db_hash_rows(m->db, &t->picked, DB_OWN_PREFIX "rows", &rows, &hash, e) < 0)
         return -1;
@@ -863,6 +876,24 @@ int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
     return rc;
 }
 
+static void say_unproven(struct merge_table *t)
+{
+    if (t->unproven_rows)
+        line_add(t->why, sizeof t->why,
+                 "%s%" PRIu64 " of its rows were inserted into a world that was lost since, under "
+                 "ids that are in totals of ledger %s by now: it is unknown whether the totals "
+                 "contain these rows, so they stay in the file",
+                 t->why[0] ? "; " : "", t->unproven_rows, t->ledger->name);
+}
+
+int merge_table_end(struct merge *m, struct merge_table *t, struct err *e)
+{
+    int rc = t->refused || !t->staged ? 0 : conflict_table_finish(m, t, e);
+    if (!t->refused)
+        say_unproven(t);
+    return rc;
+}
+
 void merge_table_free(struct merge *m, struct merge_table *t)
 {
     if (t->staged)
@@ -874,6 +905,7 @@ void merge_table_free(struct merge *m, struct merge_table *t)
     db_tables_free(&t->hidden);
     merge_set_free(&t->world);
     merge_set_free(&t->done);
+    merge_set_free(&t->unproven);
     free(t->elsewhere);
     buf_free(&t->insert);
     json_decref(t->pairs);

@@ -38,6 +38,11 @@ struct merge_table {
      * dump had it, or another row of that number. */
     const struct merge_number **elsewhere;
     size_t elsewhere_count;
+    /* Numbers in the file whose rows were inserted into another world of this ledger, under ids that
+     * are in totals of this one; and how many rows of the file have these numbers. The totals have
+     * either such a row, or another one of its id. */
+    struct merge_set unproven;
+    uint64_t unproven_rows;
     bool staged;       /* the temporary table exists */
     struct buf insert; /* pending INSERT into it */
     uint64_t rows, equal, stage_rows, stage_hash;

@@ -203,6 +203,34 @@ def test_gains_of_the_emptied_world(doomed):
         assert keeper.ok("--rollup", "--json")["ledgers"][0]["ignored"] == 0
 
 
+def test_a_gain_that_was_put_into_a_world_that_was_lost(doomed, victim):
+    """A row of the emptied world was inserted into a world that was lost before a dump had the row. Another row got its id and
+    was rolled up. The row stays in the file and is named, because nothing shows that a total has it."""
+    keeper = prepare(doomed)
+    world = keeper.world
+    gain(world, 100)
+    keeper.ok("--rollup")
+    keeper.dump()
+    victim.crash()
+    gain(world, 1, xp=5)
+    keeper.ok("--restore")
+    (path,) = keeper.conflicts()
+    told = keeper.ok("--conflicts=" + path, "--apply", "--renumber", "--json")
+    assert told["inserted"] == 1 and world.sql("SELECT id, xp FROM gains") == ((101, 5),), told
+    victim.grow_old()
+    victim.crash()
+    keeper.ok("--restore")
+    gain(world, 1, xp=7)
+    keeper.ok("--rollup")
+    wanted = counts(world)
+    for options in ((), ("--dry-run",)):
+        done = keeper.run("--conflicts=" + path, "--apply", "--renumber", *options, "--json")
+        [table] = done.json["tables"] if "tables" in done.json else done.result["tables"]
+        assert (table["inserted"], table["equal"], table["left"]) == (0, 0, 1), done
+        assert "unknown whether the totals contain these rows" in table["why"], done
+    assert counts(world) == wanted
+
+
 @pytest.mark.parametrize("order", ["first", "last", "all"])
 def test_a_request_that_was_rolled_up_and_came_again(doomed, order):
     """A game repeats a request in the emptied world whose row is in a total: that row is skipped with a reason, wherever it is in
