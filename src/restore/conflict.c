@@ -19,6 +19,7 @@
 #define MAGIC "-- worldkeeper conflict 2\n"
 #define OLD_MAGIC "-- worldkeeper: rows found in the tables that a restore replaced\n"
 #define WRITTEN "-- written from "
+#define EMPTIED "-- into an emptied world\n"
 #define HEAD_MAX 512u
 
 struct writing {
@@ -79,6 +80,7 @@ static int conflict_read_head(int fd, const char *name, struct conflict_file *ou
     if (to && end && to < end) {
         out->from = read_moment(from, to);
         out->to = read_moment(to + strlen(" to "), end);
+        out->emptied = text_starts(end + 1, EMPTIED);
     }
     return lseek(fd, 0, SEEK_SET) < 0 ? err_sys(e, errno, "cannot read %s", name) : 0;
 }
@@ -230,10 +232,11 @@ static int write_head(struct writing *w, const struct conflict_about *about, str
     char from[TEXT_SHORT], to[TEXT_SHORT];
     buf_clear(&w->text);
     buf_printf(&w->text,
-               MAGIC WRITTEN "%s to %s\n"
+               MAGIC WRITTEN "%s to %s\n%s"
                              "SET NAMES binary;\nSET SESSION time_zone='+00:00', "
                              "sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n",
-               conflict_moment(about->from, from), conflict_moment(about->to, to));
+               conflict_moment(about->from, from), conflict_moment(about->to, to),
+               about->emptied ? EMPTIED : "");
     return gzip_write(w->gz, w->text.p, w->text.len, e);
 }
 

@@ -1,9 +1,10 @@
-/* Conflict files: rows that were written into the emptied tables, saved before a restore replaces
- * them. A plain SQL file in the dump directory, conflict-GENERATION-UTCZ.sql.gz. Like a dump it
+/* Conflict files: rows that a restore or a demotion replaces, mostly those that were written into
+ * the emptied tables. A plain SQL file in the dump directory, conflict-GENERATION-UTCZ.sql.gz. Like a dump it
  * counts only once it was read back from the disk with the rows that were written to it.
  *
  *   -- worldkeeper conflict 2
  *   -- written from UTC to UTC      or "from an unknown time"
+ *   -- into an emptied world        only if no row of the replaced world was in it
  *   SET …
  *   -- CREATE TABLE `t` (           types and character sets of the columns: format.h
  *   INSERT INTO `t` (`a`,…) VALUES  one row each; the rows of a table are adjacent
@@ -33,6 +34,9 @@ struct conflict_source {
 struct conflict_about {
     const char *file; /* its name; an existing file is replaced as a whole */
     wall_t from, to;  /* the rows were written between these times; ms 0: not known */
+    /* The server had emptied the world before the rows were written: none of them can be in what is
+     * restored, or in a total of a ledger there. */
+    bool emptied;
 };
 
 /* Chooses a name of no existing file. `suffix`: "", or what distinguishes it from another file of
@@ -49,6 +53,7 @@ struct conflict_file {
     struct gunzip *in;
     struct format_reader *reader;
     wall_t from, to; /* ms 0: not given */
+    bool emptied;    /* as in conflict_about; false in files of earlier versions */
     bool counted;    /* it has a trailer, which proves it complete */
 };
 /* Opens a conflict file. `name` is a name in the directory; symbolic links are not followed.

@@ -132,6 +132,7 @@ static int each_table(struct merge *m, const struct conflict_seen *seen, json_t 
     int rc;
     if (conflict_open(m->job->dirfd, m->file, &f, e) < 0)
         return -1;
+    m->emptied = f.emptied;
     while ((rc = format_next(f.reader, &item, e)) == 0 && item.type != FORMAT_END) {
         if (!t.name || strcmp(t.name, item.table) != 0) {
             rc = t.name ? end_table(m, &t, tables, e) : 0;

@@ -398,13 +398,20 @@ static bool world_has(struct merge_table *t, const char *tuple, size_t len)
            (id && take_renumbered(t, tuple, len, id, id_len));
 }
 
-/* Returns whether neither inserting the row nor leaving it out is proven to be right: it may be in a
- * total. */
-static bool is_unproven(const struct merge_table *t, const char *tuple, size_t len)
+/* Returns whether the row, which the ledger lacks, may be in a total: then neither inserting it nor
+ * leaving it out is proven to be right. A file from a world that was not emptied may have rows that
+ * were restored, too, and rolled up since. In an InnoDB ledger ids do not show what was rolled
+ * up. */
+static bool is_unproven(const struct merge *m, const struct merge_table *t, const char *tuple,
+                        size_t len)
 {
     size_t id_len;
-    const char *id = t->unproven.room ? sql_tuple_field(tuple, len, t->counter, &id_len) : NULL;
-    return id && merge_set_has(&t->unproven, sql_tuple_hash(id, id_len));
+    if (!t->ledger || (m->emptied && !t->unproven.room))
+        return false;
+    const char *id = sql_tuple_field(tuple, len, t->counter, &id_len);
+    bool passed = !id || !t->live->memory || strtoull(id, NULL, 10) <= t->rolled_up;
+    return (!m->emptied && passed) ||
+           (id && merge_set_has(&t->unproven, sql_tuple_hash(id, id_len)));
 }
 
 /* A row that equals one of the world is taken out of the set, so that of several equal rows in the
@@ -421,7 +428,7 @@ int merge_table_rows(struct merge *m, struct merge_table *t, const struct format
         size_t len = (size_t)(next - s);
         if (world_has(t, s, len))
             t->equal++;
-        else if (is_unproven(t, s, len))
+        else if (is_unproven(m, t, s, len))
             t->unproven_rows++;
         else if (stage_row(m, t, s, len, e) < 0)
             return -1;
@@ -880,9 +887,8 @@ static void say_unproven(struct merge_table *t)
 {
     if (t->unproven_rows)
         line_add(t->why, sizeof t->why,
-                 "%s%" PRIu64 " of its rows were inserted into a world that was lost since, under "
-                 "ids that are in totals of ledger %s by now: it is unknown whether the totals "
-                 "contain these rows, so they stay in the file",
+                 "%s%" PRIu64 " of its rows may be in totals of ledger %s, where rows with their "
+                 "ids are: nothing shows whether they are, so they stay in the file",
                  t->why[0] ? "; " : "", t->unproven_rows, t->ledger->name);
 }
 

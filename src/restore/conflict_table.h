@@ -19,6 +19,7 @@ struct merge {
     struct db_tables live;
     enum merge_deed deed;
     bool renumber;
+    bool emptied; /* the file's rows were written into an emptied world (conflict.h) */
     const char *file;
     char nonce[33]; /* of the world */
     struct merge_numbers numbers;
@@ -39,12 +40,11 @@ struct merge_table {
     const struct merge_number **elsewhere;
     size_t elsewhere_count;
     /* Numbers in the file whose rows were inserted into another world of this ledger, under ids that
-     * are in totals of this one; and how many rows of the file have these numbers. The totals have
-     * either such a row, or another one of its id. */
+     * are in totals of this one: the totals have either such a row, or another one of its id. */
     struct merge_set unproven;
-    uint64_t unproven_rows;
-    bool staged;       /* the temporary table exists */
-    struct buf insert; /* pending INSERT into it */
+    uint64_t unproven_rows; /* which may be in totals */
+    bool staged;            /* the temporary table exists */
+    struct buf insert;      /* pending INSERT into it */
     uint64_t rows, equal, stage_rows, stage_hash;
     const struct config_ledger *ledger; /* the ledger whose table it is; NULL: none */
     uint64_t rolled_up; /* ledger: ids up to this are in totals, or were passed; 0: none */

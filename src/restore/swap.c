@@ -144,7 +144,8 @@ static int write_conflicts(struct restore *r, bool swapped, struct err *e)
     /* No MEMORY row is older than the server; rows of a durable table may be of any age. */
     struct conflict_about about = {.file = r->conflict_file,
                                    .from = {memory ? r->out->server.start * 1000 : 0},
-                                   .to = r->conflict.to.ms ? r->conflict.to : next_second()};
+                                   .to = r->conflict.to.ms ? r->conflict.to : next_second(),
+                                   .emptied = !r->out->over_living && !restore_is(r)->elsewhere};
     int rc = conflict_save(r->db, r->job, list, n, &about, &r->conflict.rows, e);
     for (size_t k = 0; k < n && rc == 0; k++) {
         of[k]->conflict_rows = list[k].rows;
@@ -666,6 +667,19 @@ void swap_result(struct restore *r)
              out->file);
 }
 
+/* Returns whether the interrupted restore found the world emptied, by the conflict file that it
+ * wrote. */
+static bool file_says_emptied(const struct job *job, const struct pending *p)
+{
+    struct conflict_file f;
+    struct err ignored;
+    if (!p->conflict[0] || conflict_open(job->dirfd, p->conflict, &f, &ignored) < 0)
+        return false;
+    bool emptied = f.emptied;
+    conflict_close(&f);
+    return emptied;
+}
+
 /* Saves the replaced rows after an interrupted restore. All of them are still in its old tables,
  * unless the server was restarted since. Then the old tables hold less than was saved before, and
  * the rows of durable tables go to a separate file. */
@@ -696,7 +710,8 @@ static int save_left_over(struct db *db, const struct job *job, struct pending *
     conflict_name(job->dirfd, file, p->generation, "-left");
     struct conflict_about about = {.file = same ? p->conflict : file,
                                    .from = {memory ? server.start * 1000 : 0},
-                                   .to = clock_wall()};
+                                   .to = clock_wall(),
+                                   .emptied = file_says_emptied(job, p)};
     int rc = n ? conflict_save(db, job, list, n, &about, &rows, e) : 0;
     if (rc == 0 && n && rows)
         job_note(job,
