@@ -21,6 +21,12 @@ static const struct check_rule rules[] = {
      "[ledger {ledger}]: with binlog_format = STATEMENT the server refuses READ COMMITTED, which "
      "rolling up an InnoDB table needs",
      DB_SET_FOR_GOOD("binlog_format", "ROW"), true},
+    {"ledger", "left_behind", CHECK_WARN,
+     "[ledger {ledger}]: table {table:name} is durable, so it does not go to the other machine: "
+     "after a promotion, totals there lack the rows that were not rolled up",
+     "a shorter rollup_after makes these fewer, and a MEMORY ledger goes with the world: see "
+     "MEMORY OR INNODB in worldkeeper-ledger(7)",
+     true},
     {"ledger", "missing", CHECK_FAIL, "[ledger {ledger}]: missing: {missing}",
      "worldkeeper --init creates what is missing", true},
     {"ledger", "!index !innodb_ledger", CHECK_FAIL,
@@ -267,6 +273,7 @@ static void rules_ledgers_table_facts(struct check *c, const struct ledger *l)
     check_word(c, "reads", "%s, %s_rollup%s%s", t->name, l->cfg->name, l->cfg->levels ? ", " : "",
                l->cfg->levels ? l->cfg->levels : "");
     check_fact(c, "innodb_ledger", !l->memory);
+    check_fact(c, "left_behind", !l->memory && c->cfg->standby.given && !c->cfg->dump_all);
     check_fact(c, "no_skip_locked", !l->memory && !server_word(c->version, WORD_SKIP_LOCKED));
     check_fact(c, "nearly_full", check_table_size(c, t, "size", "room"));
     check_word(c, "isolation", "%s", isolation);

@@ -1,4 +1,5 @@
 """Ledgers in --check: what is missing, the statement that adds it, and rules that a game broke."""
+import os
 import re
 
 import pytest
@@ -101,6 +102,16 @@ def test_an_index_that_is_missing(keeper, engine):
     assert c["level"] == ("fail" if engine == "MEMORY" else "warn"), c
     keeper.world.sql(c["hint"].rstrip(";"))
     assert [x["level"] for x in findings(keeper)] == ["ok"], findings(keeper)
+
+
+def test_a_ledger_that_stays_behind(ledger, tmp):
+    """With a second machine, --check warns of a ledger whose rows do not go there."""
+    os.mkdir(f"{tmp}/store")
+    ledger.configure({"journal": {"mode": "follow"}, "standby": {"lease": "none"},
+                      "offsite": {"url": f"file://{tmp}/store", "plain": "yes"}})
+    ledger.init()
+    warned = ["does not go to the other machine" in c["text"] for c in findings(ledger, "warn")]
+    assert warned == [True] * (ledger.engine == "InnoDB"), findings(ledger)
 
 
 CASES = {
