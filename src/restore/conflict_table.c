@@ -400,18 +400,18 @@ static bool world_has(struct merge_table *t, const char *tuple, size_t len)
 
 /* Returns whether the row, which the ledger lacks, may be in a total: then neither inserting it nor
  * leaving it out is proven to be right. A file from a world that was not emptied may have rows that
- * were restored, too, and rolled up since. In an InnoDB ledger ids do not show what was rolled
- * up. */
+ * were restored, too, and rolled up since. Nothing empties an InnoDB ledger, and its ids do not show
+ * what was rolled up. */
 static bool is_unproven(const struct merge *m, const struct merge_table *t, const char *tuple,
                         size_t len)
 {
     size_t id_len;
-    if (!t->ledger || (m->emptied && !t->unproven.room))
+    bool fresh = m->emptied && t->live->memory;
+    if (!t->ledger || (fresh && !t->unproven.room))
         return false;
     const char *id = sql_tuple_field(tuple, len, t->counter, &id_len);
     bool passed = !id || !t->live->memory || strtoull(id, NULL, 10) <= t->rolled_up;
-    return (!m->emptied && passed) ||
-           (id && merge_set_has(&t->unproven, sql_tuple_hash(id, id_len)));
+    return (!fresh && passed) || (id && merge_set_has(&t->unproven, sql_tuple_hash(id, id_len)));
 }
 
 /* A row that equals one of the world is taken out of the set, so that of several equal rows in the
