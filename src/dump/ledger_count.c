@@ -110,14 +110,30 @@ static int count_durable(const struct config *cfg, const struct config_ledger *c
     return 0;
 }
 
+/* Returns the name of a ledger's table as the server lists it, or NULL if it was not dumped. */
+static const char *ledger_count_listed(const struct manifest *m, const char *table)
+{
+    for (size_t i = 0; i < m->table_count; i++)
+        if (strcasecmp(m->tables[i].name, table) == 0)
+            return m->tables[i].name;
+    return NULL;
+}
+
 int ledger_count_end(const struct config *cfg, struct manifest *m, struct db *db, struct err *e)
 {
     for (unsigned i = 0; i < cfg->ledger_count; i++) {
         const struct config_ledger *c = &cfg->ledgers[i];
         const struct manifest_ledger *l = ledger_count_find(m, c->name);
-        if (manifest_table(m, c->table) && !(l && l->counted) &&
+        if (ledger_count_listed(m, c->table) && !(l && l->counted) &&
             count_durable(cfg, c, m, db, e) < 0)
             return -1;
+    }
+    for (size_t i = 0; i < m->ledger_count; i++) {
+        const char *listed = ledger_count_listed(m, m->ledgers[i].table);
+        if (listed) {
+            free(m->ledgers[i].table);
+            m->ledgers[i].table = xstrdup(listed);
+        }
     }
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/line.h"
 #include "base/text.h"
@@ -22,11 +23,12 @@ struct shrink_rule shrink_rule(const struct config *cfg)
                                 .sentinel = cfg->sentinel};
 }
 
+/* Case is ignored, because servers may change it. */
 static const struct manifest_ledger *shrink_guard_ledger_of(const struct manifest *m,
                                                             const char *table)
 {
     for (size_t i = 0; i < m->ledger_count; i++)
-        if (m->ledgers[i].table && strcmp(m->ledgers[i].table, table) == 0)
+        if (m->ledgers[i].table && strcasecmp(m->ledgers[i].table, table) == 0)
             return &m->ledgers[i];
     return NULL;
 }

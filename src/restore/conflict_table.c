@@ -73,7 +73,7 @@ static bool conflict_table_leave_out(struct merge_table *t, const char *why)
 }
 
 /* Returns the ledger whose table this is. Sets `made` to the ledger for which worldkeeper made the
- * table. */
+ * table. Case is ignored, because servers may change it. */
 static const struct config_ledger *conflict_table_ledger_of(const struct config *c,
                                                             const char *name,
                                                             const struct config_ledger **made)
@@ -83,11 +83,11 @@ static const struct config_ledger *conflict_table_ledger_of(const struct config 
     for (unsigned i = 0; i < c->ledger_count; i++) {
         const struct config_ledger *l = &c->ledgers[i];
         size_t n = strlen(l->name);
-        const char *suffix = strncmp(name, l->name, n) == 0 ? name + n : "";
+        const char *suffix = strncasecmp(name, l->name, n) == 0 ? name + n : "";
         if (strcmp(suffix, "_rollup") == 0 || strcmp(suffix, "_mark") == 0 ||
             strcmp(suffix, "_request") == 0)
             *made = l;
-        if (strcmp(name, l->table) == 0)
+        if (strcasecmp(name, l->table) == 0)
             of = l;
     }
     return of;

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "actions/hint_command.h"
 #include "base/fault.h"
@@ -900,11 +901,11 @@ static bool is_usual(struct world *w, const struct follow_emptied *e)
     return usual;
 }
 
-/* A ledger's rows go into its totals. */
+/* A ledger's rows go into its totals. Case is ignored, because servers may change it. */
 static bool is_ledger(const struct config *c, const char *table)
 {
     for (unsigned i = 0; i < c->ledger_count; i++)
-        if (strcmp(c->ledgers[i].table, table) == 0)
+        if (strcasecmp(c->ledgers[i].table, table) == 0)
             return true;
     return false;
 }

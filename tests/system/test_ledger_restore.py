@@ -255,6 +255,27 @@ def test_gains_of_a_living_world_that_was_replaced(doomed):
         assert counts(world) == {**wanted, (0, 0): wanted[0, 0] + 5}
 
 
+@pytest.mark.only("mariadb", why="MySQL takes lower_case_table_names only when it is set up")
+def test_a_ledger_whose_table_has_another_case(make_world, make_keeper, make_server):
+    """With lower_case_table_names=1, a table that the config writes in capitals is the ledger's everywhere: it may shrink by a
+    rollup, and rows with ids that are in totals are not inserted."""
+    keeper = prepare(make_keeper(make_world("empty", make_server("--lower-case-table-names=1"))), table="Gains")
+    world = keeper.world
+    keeper.configure({"dump": {"shrink_action": "reject"}})
+    gain(world, 3000)
+    keeper.dump()
+    keeper.ok("--rollup")
+    keeper.dump()
+    wanted = counts(world)
+    keeper.server.crash()
+    gain(world, 7, xp=5)
+    keeper.ok("--restore")
+    (path,) = keeper.conflicts()
+    done = keeper.run("--conflicts=" + path, "--apply", "--json")
+    [table] = done.json.get("tables") or done.result["tables"]
+    assert (table["inserted"], table["left"]) == (0, 7) and counts(world) == wanted, done
+
+
 @pytest.mark.parametrize("order", ["first", "last", "all"])
 def test_a_request_that_was_rolled_up_and_came_again(doomed, order):
     """A game repeats a request in the emptied world whose row is in a total: that row is skipped with a reason, wherever it is in
