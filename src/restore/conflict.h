@@ -1,6 +1,7 @@
 /* Conflict files: rows that a restore or a demotion replaces, mostly those that were written into
- * the emptied tables. A plain SQL file in the dump directory, conflict-GENERATION-UTCZ.sql.gz. Like a dump it
- * counts only once it was read back from the disk with the rows that were written to it.
+ * the emptied tables. A plain SQL file in the dump directory, conflict-GENERATION-UTCZ.sql.gz. Like
+ * a dump it counts only once it was read back from the disk with the rows that were written to
+ * it.
  *
  *   -- worldkeeper conflict 2
  *   -- written from UTC to UTC      or "from an unknown time"

@@ -400,8 +400,8 @@ static bool world_has(struct merge_table *t, const char *tuple, size_t len)
 
 /* Returns whether the row, which the ledger lacks, may be in a total: then neither inserting it nor
  * leaving it out is proven to be right. A file from a world that was not emptied may have rows that
- * were restored, too, and rolled up since. Nothing empties an InnoDB ledger, and its ids do not show
- * what was rolled up. */
+ * were restored, too, and rolled up since. Nothing empties an InnoDB ledger, and its ids do not
+ * show what was rolled up. */
 static bool is_unproven(const struct merge *m, const struct merge_table *t, const char *tuple,
                         size_t len)
 {

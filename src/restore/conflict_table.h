@@ -39,8 +39,8 @@ struct merge_table {
      * dump had it, or another row of that number. */
     const struct merge_number **elsewhere;
     size_t elsewhere_count;
-    /* Numbers in the file whose rows were inserted into another world of this ledger, under ids that
-     * are in totals of this one: the totals have either such a row, or another one of its id. */
+    /* Numbers in the file whose rows were inserted into another world of this ledger, under ids
+     * that are in totals of this one: these have either such a row, or another one of its id. */
     struct merge_set unproven;
     uint64_t unproven_rows; /* which may be in totals */
     bool staged;            /* the temporary table exists */
