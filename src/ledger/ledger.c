@@ -498,7 +498,9 @@ static int request_column(struct db *db, const struct ledger *l, struct err *e)
     ledger_sql_column(&change, l, l->request->name);
     err_set(e, ERR_REFUSED, 0, "table %s was made for column %s, and the config names %s", own, is,
             l->request->name);
-    return err_hint(e, "%s; and right afterwards worldkeeper --init: inserts fail in between",
+    return err_hint(e,
+                    "inserts fail between these two commands, so run them together: %s; then: "
+                    "worldkeeper --init",
                     change.p);
 }
 
