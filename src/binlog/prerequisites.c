@@ -143,9 +143,9 @@ static int ask_filters(const struct ask *a, struct err *e)
 
 /* ---- replicas ---- */
 
-/* Returns true if the server was a replica once. MariaDB shows only a running replica to accounts
- * without a further privilege, but keeps this position while replication is stopped, with or
- * without GTIDs, and over a restart. */
+/* Returns true if the server was a replica once. MariaDB needs a further privilege to show
+ * replication that is stopped, but it keeps this position: with or without GTIDs, and over a
+ * restart. */
 static bool was_fed(struct db *db)
 {
     SCOPED(xfree) char *pos = db_variable(db, "gtid_slave_pos");
@@ -157,8 +157,10 @@ static bool was_fed(struct db *db)
 static int ask_replica(const struct ask *a, struct err *e)
 {
     const char *name = db_word(a->db, WORD_LOG_UPDATES);
-    int replica = db_variable_number(a->db, name) == 0 ? replicas_fed(a->db, e) : 0;
-    bool was = replica == 0 && db_variable_number(a->db, name) == 0 && was_fed(a->db);
+    if (db_variable_number(a->db, name) != 0)
+        return 0;
+    int replica = replicas_fed(a->db, e);
+    bool was = replica == 0 && was_fed(a->db);
     if (replica <= 0 && !was)
         return replica;
     a->out->silent = BINLOG_FED;
@@ -166,8 +168,8 @@ static int ask_replica(const struct ask *a, struct err *e)
         a,
         xasprintf("%sset %s = ON under [mysqld] in the server's my.cnf and restart the server, "
                   "which empties MEMORY tables: dump first",
-                  was ? "if it no longer has a source: SET GLOBAL gtid_slave_pos='', which needs "
-                        "no line in my.cnf; otherwise "
+                  was ? "if it no longer has a source (my.cnf needs no line for this): SET GLOBAL "
+                        "gtid_slave_pos=''; otherwise "
                       : "",
                   name),
         xasprintf("%s is OFF on a replica: changes from its source are not in its binary log.",
@@ -203,6 +205,13 @@ int binlog_prerequisites(struct db *db, const char *schema, struct binlog_prereq
     if (got < 0)
         binlog_prerequisites_free(out);
     return got < 0 ? -1 : 0;
+}
+
+int binlog_silence(struct db *db, const char *schema, struct binlog_prerequisites *out,
+                   struct err *e)
+{
+    *out = (struct binlog_prerequisites){0};
+    return ask_silent(&(struct ask){.db = db, .schema = schema, .out = out}, e) < 0 ? -1 : 0;
 }
 
 int binlog_judge(struct db *db, const char *schema, struct binlog_prerequisites *out, struct err *e)

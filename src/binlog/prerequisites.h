@@ -27,8 +27,11 @@ struct binlog_prerequisites {
 };
 int binlog_prerequisites(struct db *db, const char *schema, struct binlog_prerequisites *out,
                          struct err *e);
-/* Like the above, for a reader of an existing log: if the server cannot be queried, the log counts
- * as one that may lack anything. Returns -1 only if the server does not answer. */
+/* Like binlog_prerequisites(), but only for what is `silent`. */
+int binlog_silence(struct db *db, const char *schema, struct binlog_prerequisites *out,
+                   struct err *e);
+/* Like binlog_prerequisites(), for a reader of an existing log: if the server cannot be queried,
+ * the log counts as one that may lack anything. Returns -1 only if the server does not answer. */
 int binlog_judge(struct db *db, const char *schema, struct binlog_prerequisites *out,
                  struct err *e);
 void binlog_prerequisites_free(struct binlog_prerequisites *a);

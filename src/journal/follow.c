@@ -607,15 +607,18 @@ static int follow_receive(struct follower *f, struct err *e)
     return any && f->keep ? follow_filed(f, segment_store_dumped(f->keep, e)) : 0;
 }
 
-/* Checks whether the log can be followed, and reports why not. Later on only what the log does not
- * show counts: the log itself shows the rest. */
-static int follow_able(struct follower *f, bool later, bool *yes, struct err *e)
+/* Checks whether the log can be followed, and reports why not. `ask`: binlog_prerequisites(), or
+ * binlog_silence() once it is followed, because then the log itself shows the rest. */
+static int follow_able(struct follower *f,
+                       int (*ask)(struct db *, const char *, struct binlog_prerequisites *,
+                                  struct err *),
+                       bool *yes, struct err *e)
 {
     struct binlog_prerequisites a;
-    if (binlog_prerequisites(f->db, f->a->cfg->schema, &a, e) < 0)
+    if (ask(f->db, f->a->cfg->schema, &a, e) < 0)
         return -1;
-    *yes = !a.reason || (later && !a.silent);
-    if (!*yes) {
+    *yes = !a.reason;
+    if (a.reason) {
         struct follow_unable u = {0};
         line_set(u.why, sizeof u.why, "%s", a.reason);
         line_set(u.hint, sizeof u.hint, "%s", a.hint ? a.hint : "");
@@ -643,7 +646,7 @@ static int follow_tick(struct follower *f, struct err *e)
     f->next_marker = mono_add(now, MARKER_MS);
     fault_point("journal.marker");
     bool able = true;
-    if (follow_able(f, true, &able, e) < 0)
+    if (follow_able(f, binlog_silence, &able, e) < 0)
         return -1;
     f->unable = !able;
     if (f->unable)
@@ -1182,7 +1185,7 @@ static int follow_follow(struct follower *f, struct err *e)
     /* A refusal does not matter, because the marker is a MEMORY row of this node. */
     if (f->db && galera_own_node(f->db, &why) < 0 && db_unanswered(&why))
         return err_pass(e, &why);
-    if (!f->db || follow_able(f, false, &yes, e) < 0)
+    if (!f->db || follow_able(f, binlog_prerequisites, &yes, e) < 0)
         return -1;
     if (!yes)
         return 0;

@@ -8,19 +8,30 @@ const char *const world_progress_tables[] = {"wk_session", "wk_progress", "wk_st
 static const char *const ledger_suffixes[] = {"_rollup", "_mark", "_request"};
 #define SUFFIXES (sizeof ledger_suffixes / sizeof *ledger_suffixes)
 
-bool world_own(const struct config *c, const char *table)
+const struct config_ledger *world_ledger_of(const struct config *c, const char *table)
 {
-    if (c->progress.lock_id && text_among(table, world_progress_tables))
-        return true;
+    for (unsigned i = 0; i < c->ledger_count; i++)
+        if (strcasecmp(table, c->ledgers[i].table) == 0)
+            return &c->ledgers[i];
+    return NULL;
+}
+
+const struct config_ledger *world_ledger_own(const struct config *c, const char *table)
+{
     for (unsigned i = 0; i < c->ledger_count; i++) {
         size_t n = strlen(c->ledgers[i].name);
-        /* case is ignored, because servers may write names in lower case */
         for (size_t k = 0; k < SUFFIXES; k++)
             if (strncasecmp(table, c->ledgers[i].name, n) == 0 &&
                 strcasecmp(table + n, ledger_suffixes[k]) == 0)
-                return true;
+                return &c->ledgers[i];
     }
-    return false;
+    return NULL;
+}
+
+bool world_own(const struct config *c, const char *table)
+{
+    return (c->progress.lock_id && text_among(table, world_progress_tables)) ||
+           world_ledger_own(c, table);
 }
 
 int world_tables(struct db *db, const struct config *c, const char *schema, struct db_tables *out,

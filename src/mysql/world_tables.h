@@ -12,6 +12,11 @@
 
 /* The tables of players' progress; NULL ends the list. */
 extern const char *const world_progress_tables[];
+/* Returns the ledger whose rows are in this table, or the one for which worldkeeper made it (its
+ * rollup, marks or request ids); NULL: none. The case of names is ignored, because servers may
+ * change it. Pure. */
+const struct config_ledger *world_ledger_of(const struct config *c, const char *table);
+const struct config_ledger *world_ledger_own(const struct config *c, const char *table);
 /* Returns true if `table` is one of worldkeeper's own tables under this config. Pure. */
 bool world_own(const struct config *c, const char *table);
 /* Reads the tables of the world in `schema`, as db_tables() lists them. Own InnoDB tables are

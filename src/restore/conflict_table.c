@@ -20,6 +20,7 @@
 #include "mysql/packet_limit.h"
 #include "mysql/rows.h"
 #include "mysql/sentinel.h"
+#include "mysql/world_tables.h"
 #include "progress/local.h"
 #include "restore/column_map.h"
 #include "restore/conflict_files.h"
@@ -70,27 +71,6 @@ static bool conflict_table_leave_out(struct merge_table *t, const char *why)
     line_set(t->why, sizeof t->why, "%s", why);
     t->refused = true;
     return true;
-}
-
-/* Returns the ledger whose table this is. Sets `made` to the ledger for which worldkeeper made the
- * table. Case is ignored, because servers may change it. */
-static const struct config_ledger *conflict_table_ledger_of(const struct config *c,
-                                                            const char *name,
-                                                            const struct config_ledger **made)
-{
-    const struct config_ledger *of = NULL;
-    *made = NULL;
-    for (unsigned i = 0; i < c->ledger_count; i++) {
-        const struct config_ledger *l = &c->ledgers[i];
-        size_t n = strlen(l->name);
-        const char *suffix = strncasecmp(name, l->name, n) == 0 ? name + n : "";
-        if (strcmp(suffix, "_rollup") == 0 || strcmp(suffix, "_mark") == 0 ||
-            strcmp(suffix, "_request") == 0)
-            *made = l;
-        if (strcasecmp(name, l->table) == 0)
-            of = l;
-    }
-    return of;
 }
 
 /* Returns whether no row can be inserted. Columns are matched by name, and new ones need a
@@ -263,7 +243,6 @@ int merge_table_begin(struct merge *m, const char *name, const struct format_ite
                       struct merge_table *t, struct err *e)
 {
     struct target names = {0};
-    const struct config_ledger *made;
     *t = (struct merge_table){.name = name, .live = db_table_find(&m->live, name)};
     column_map_note(&names, first->columns);
     t->columns = names.columns;
@@ -279,8 +258,8 @@ int merge_table_begin(struct merge *m, const char *name, const struct format_ite
     }
     if (!t->live)
         return conflict_table_leave_out(t, "the world has no such table"), 0;
-    t->ledger = conflict_table_ledger_of(m->job->cfg, name, &made);
-    if (made)
+    t->ledger = world_ledger_of(m->job->cfg, name);
+    if (world_ledger_own(m->job->cfg, name))
         return conflict_table_leave_out(t,
                                         "totals of a ledger are computed from the ledger's rows"),
                0;
@@ -887,8 +866,8 @@ static void say_unproven(struct merge_table *t)
 {
     if (t->unproven_rows)
         line_add(t->why, sizeof t->why,
-                 "%s%" PRIu64 " of its rows may be in totals of ledger %s, where rows with their "
-                 "ids are: nothing shows whether they are, so they stay in the file",
+                 "%s%" PRIu64 " of its rows may be in totals of ledger %s already, and nothing "
+                 "shows whether they are: they stay in the file",
                  t->why[0] ? "; " : "", t->unproven_rows, t->ledger->name);
 }
 

@@ -6,13 +6,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "actions/hint_command.h"
 #include "base/fault.h"
 #include "base/js.h"
 #include "base/line.h"
 #include "journal/follow.h"
+#include "mysql/world_tables.h"
 #include "restore/permit.h"
 #include "sql/literal.h"
 #include "supervisor/condition_words.h"
@@ -901,23 +901,15 @@ static bool is_usual(struct world *w, const struct follow_emptied *e)
     return usual;
 }
 
-/* A ledger's rows go into its totals. Case is ignored, because servers may change it. */
-static bool is_ledger(const struct config *c, const char *table)
-{
-    for (unsigned i = 0; i < c->ledger_count; i++)
-        if (strcasecmp(c->ledgers[i].table, table) == 0)
-            return true;
-    return false;
-}
-
 /* Returns whether the change affects most rows, by the rule for shrunken dumps: more than
- * shrink_limit percent of the rows in the newest dump, without the rows that are back. */
+ * shrink_limit percent of the rows in the newest dump, without the rows that are back. The rows of
+ * a ledger go into its totals. */
 static bool is_most(const struct world *w, const struct follow_emptied *e, uint64_t before)
 {
     const uint64_t rows = e->rows ? e->rows : before;
     uint64_t lost = e->columns[0] || e->back < rows ? rows - (e->columns[0] ? 0 : e->back) : 0;
     return before >= SHRINK_LEAST && lost * 100 > before * w->cfg->shrink_limit &&
-           (e->columns[0] || !is_ledger(w->cfg, e->name));
+           (e->columns[0] || !world_ledger_of(w->cfg, e->name));
 }
 
 /* Returns whether the change is to be judged alone. Rows that were deleted before the newest dump
