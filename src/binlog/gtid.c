@@ -138,10 +138,10 @@ static char *gtid_ask(struct db *db, const char *sql, struct err *e)
     return answer || db_unanswered(e) ? answer : xstrdup("");
 }
 
-/* Asks MariaDB for the GTIDs at a position. The number after them may be any, because a session may
- * jump (gtid_seq_no), as may a replica that skips transactions. On a replica its own transactions
- * and those of its source have numbers of their own in one domain, so a lower number may follow a
- * higher one. The server then reads its file up to the position, which takes time, and reports
+/* Asks MariaDB for the GTIDs at a position. The transaction after them may have any number: a
+ * session may jump (gtid_seq_no), as may a replica that skips transactions. A replica's own
+ * transactions and those of its source are counted separately in one domain, so a lower number may
+ * follow a higher one. The server reads its file up to the position, which takes time, and reports
  * what was written before it. */
 static char *numbers_at(struct db *db, const struct db_binlog_pos *point, struct err *e)
 {

@@ -23,7 +23,7 @@ static const struct check_rule rules[] = {
      DB_SET_FOR_GOOD("binlog_format", "ROW"), true},
     {"ledger", "left_behind", CHECK_WARN,
      "[ledger {ledger}]: table {table:name} is durable, so it does not go to the other machine: "
-     "after a promotion, totals there lack the rows that were not rolled up",
+     "after a promotion, the totals there lack the rows that were not rolled up",
      "a shorter rollup_after makes these fewer, and a MEMORY ledger goes with the world: see "
      "MEMORY OR INNODB in worldkeeper-ledger(7)",
      true},

@@ -402,9 +402,9 @@ int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct 
     return there < 0 ? -1 : 0;
 }
 
-/* Reads the trigger for request ids that is on the ledger's table. Returns NULL without an error if
- * there is none, else two flags, 0 or 1: it suits the ledger's engine and the column of request
- * ids; it reads no view in the place of NAME_request. */
+/* Asks whether the ledger's table has the trigger for request ids. Returns NULL without an error if
+ * it has not, else two digits (malloc). The first is 1 if the trigger suits the ledger's engine and
+ * the column of request ids; the second is 1 if it reads no view in the place of NAME_request. */
 static char *trigger_here(struct db *db, const struct ledger *l, struct err *e)
 {
     SCOPED(buf_free) struct buf reads = {0};
@@ -432,12 +432,12 @@ int ledger_check_trigger(struct db *db, const struct ledger *l, struct err *e)
     if (here)
         err_set(e, ERR_REFUSED, 0,
                 "[ledger %s]: trigger %s was made for another column, or another engine of table "
-                "%s: requests could be counted twice",
+                "%s: a repeated request could be counted twice",
                 l->cfg->name, trigger, l->cfg->table);
     else
         err_set(e, ERR_REFUSED, 0,
-                "[ledger %s]: table %s has no trigger %s: requests whose rows are rolled up could "
-                "be counted twice",
+                "[ledger %s]: table %s has no trigger %s: a repeated request whose row is rolled "
+                "up could be counted twice",
                 l->cfg->name, l->cfg->table, trigger);
     return err_hint(e, "to create it again: worldkeeper --init");
 }

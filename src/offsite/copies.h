@@ -43,7 +43,8 @@ struct copy_dump {
         bool there; /* NAME.pin is there, with these listed values: */
         int64_t size;
         char stamp[REMOTE_STAMP];
-        /* The dump is here, and had a valid pin here while it had one there. */
+        /* The dump here had a valid pin while the store had one. If it has none now, an operator
+         * removed it. */
         bool had;
         /* Contents of the pin, after it was read (manifests.h). unread: it keeps the dump. */
         bool read, unread;

@@ -5,7 +5,7 @@
  *
  *   -- worldkeeper conflict 2
  *   -- written from UTC to UTC      or "from an unknown time"
- *   -- into an emptied world        only if no row of the replaced world was in it
+ *   -- into an emptied world        only if the server had emptied it before
  *   SET …
  *   -- CREATE TABLE `t` (           types and character sets of the columns: format.h
  *   INSERT INTO `t` (`a`,…) VALUES  one row each; the rows of a table are adjacent

@@ -62,8 +62,8 @@ int catalog_sweep(int dirfd, const char *world, struct err *e);
 /* Deletes a dump, its manifest first: a file without a manifest is not a dump, so a crash in
  * between leaves only a file for catalog_sweep(). */
 int catalog_remove(int dirfd, const char *name, struct err *e);
-/* Returns the time that retention counts as now (retention_now()). `interval`: of the dumps, in
- * ms. */
+/* Returns the time that retention counts as now (retention_now()). `interval`: the time between two
+ * dumps, in ms. */
 wall_t catalog_now(const struct catalog *c, int64_t interval, wall_t wall);
 /* Deletes the dumps that retention.h does not keep, except those that could not be read. *removed
  * is their number. */

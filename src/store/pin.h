@@ -34,8 +34,8 @@ int pin_set(int dirfd, const char *name, enum pin_kind kind, const char *reason,
 /* Reads a pin; a missing file: kind PIN_NONE. A file that cannot be read, or has no valid
  * signature, holds like PIN_ROUND, and `reason` says what is wrong with it. */
 void pin_read(int dirfd, const char *name, struct pin *out);
-/* Like pin_read(), for the text of a pin that came from elsewhere. `why`: the reason why there is
- * no text, or ERR_NONE. */
+/* Like pin_read(), for the text of a pin that was fetched from a store. `why`: the error that
+ * prevented the fetch, or ERR_NONE. */
 void pin_take(const char *name, const struct buf *text, struct err *why, struct pin *out);
 /* Returns true if pin `a` is of a stronger kind than `b`, or was set later. Pure. */
 bool pin_outlasts(const struct pin *a, const struct pin *b);

@@ -33,8 +33,8 @@ struct retention_item {
 /* Returns the time that counts as now for pins, for the journal and for dumps from before a jump:
  * `wall`, or less if the dumps prove less. Two dumps of following sequence numbers are about
  * `interval` (ms) apart, and the newest one is about as old; what is missing between them may be a
- * jump of the clock. It counts as time after the clock ran for a day since. Dumps with a time of 0
- * or less are ignored. */
+ * jump of the clock. A jump counts as time that has passed once the clock has run for a day since.
+ * Dumps with a time of 0 or less are ignored. */
 wall_t retention_now(struct retention_item *items, size_t n, int64_t interval, wall_t wall);
 
 /* Sets `keep` of each of the `items`, which may be in any order. Items that are not intact are kept

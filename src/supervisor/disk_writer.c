@@ -198,7 +198,8 @@ static void disk_writer_publish(struct disk_writer *s, const struct packet *m)
             json = f.text;
         leaves |= !f.text;
     }
-    /* A directory that a reload leaves gets no page again: its files may have been removed. */
+    /* After a reload that moves the status directory, the page in the old one may have been removed
+     * already: it is not written again. */
     if (rc == 0 && json_file)
         rc = publish_history(s, leaves ? NULL : json, &e);
     if (rc < 0) {

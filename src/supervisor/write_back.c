@@ -230,8 +230,8 @@ static bool locked_out(const struct write_back *run, struct err *e)
     err_hint(e,
              "a session of the world's server holds a lock on wk_session, wk_progress or "
              "wk_stolen: end that session in the game, or by KILL with its number; "
-             "information_schema.INNODB_TRX has the numbers of open transactions' sessions; this "
-             "lists all sessions: SHOW FULL PROCESSLIST");
+             "information_schema.INNODB_TRX lists the sessions with open transactions; this lists "
+             "all sessions: SHOW FULL PROCESSLIST");
     return true;
 }
 

@@ -80,7 +80,7 @@ def test_jumps_are_guarded():
 
 
 def read_of_proc():
-    """Returns the files of /proc that the daemon names. worldkeeper-setup runs without the unit and the profile."""
+    """Returns the files of /proc that the daemon opens. worldkeeper-setup runs without the unit and the profile."""
     found = set()
     for path in glob.glob(os.path.join(ROOT, "src/**/*.c"), recursive=True):
         if "/src/setup/" not in path:
