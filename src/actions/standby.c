@@ -681,6 +681,19 @@ static int standby_hand_over(struct action_context *a, struct set_aside *s, stru
     return rc;
 }
 
+/* Adds to the result what was handed over, and what follows. */
+static void say_handed_over(const struct action_context *a, const struct db_binlog_pos *end,
+                            json_t *o)
+{
+    json_object_set_new(o, "handed_over",
+                        json_pack("{s:I, s:s, s:I}", "generation", (json_int_t)a->state.generation,
+                                  "file", end->file, "pos", (json_int_t)end->pos));
+    SCOPED(xfree) char *hint = xasprintf(
+        "on the other machine, which refuses a world that ends elsewhere: worldkeeper --promote%s",
+        a->cfg->standby.lease == LEASE_NONE ? " --by-hand" : "");
+    json_object_set_new(o, "hint", json_string(hint));
+}
+
 /* Switches over. The game's writes wait from set_aside_lock() on. The switch happens only after the
  * store has the whole journal. */
 int action_switch_over(struct action_context *a, const struct request *r, json_t **result,
@@ -696,5 +709,7 @@ int action_switch_over(struct action_context *a, const struct request *r, json_t
         return err_step(e, "switch-over");
     int rc = standby_hand_over(a, &s, &f, &end, e);
     *result = aside_json(a, &s);
+    if (rc == 0)
+        say_handed_over(a, &end, *result);
     return rc;
 }

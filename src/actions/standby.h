@@ -1,4 +1,5 @@
-/* Which machine keeps the world ([standby]): --promote, --demote, --switch-over. */
+/* Which machine keeps the world ([standby]): --promote, --demote, --switch-over. Their order of
+ * effects follows rules 1, 6, 7 and 10 of tests/models/README.md. */
 #ifndef WK_ACTIONS_STANDBY_H
 #define WK_ACTIONS_STANDBY_H
 

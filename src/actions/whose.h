@@ -1,5 +1,5 @@
 /* Who owns the world by its record (offsite/record.h): queried by actions, and written by a
- * promotion. */
+ * promotion. tests/models/README.md: rules 1 and 3. */
 #ifndef WK_ACTIONS_WHOSE_H
 #define WK_ACTIONS_WHOSE_H
 

@@ -3,6 +3,8 @@
  * can check it right before it acts, without waiting for another. The holder of the world's lease
  * extends it.
  *
+ * tests/models/README.md, rule 2, has the same terms.
+ *
  * A process that never made a fence is never stopped by one: worlds without a lease have none. */
 #ifndef WK_BASE_FENCE_H
 #define WK_BASE_FENCE_H

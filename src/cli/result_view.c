@@ -246,10 +246,17 @@ static void show_losses(const json_t *o)
 
 static void show_demoted(const json_t *o)
 {
+    const json_t *over = json_object_get(o, "handed_over");
     draw_headline("standby", YELLOW, "this machine no longer keeps the world");
     if (js_text(o, "conflict_file")[0])
         draw_line(o,
                   "  {conflict_rows:n} row{conflict_rows:+} of its world saved in {conflict_file}");
+    if (over)
+        draw_line(over, "  handed over without loss: the store has generation {generation:n} up to "
+                        "its last write, at {file}:{pos:d}");
+    else
+        puts("  nothing was handed over: another machine continues with what the store has");
+    draw_hint(2, js_text(o, "hint"));
 }
 
 static void show_restore(const json_t *o)

@@ -1,4 +1,5 @@
-/* Statements that change a world of which another machine may take the lease. */
+/* Statements that change a world of which another machine may take the lease (rule 2 of
+ * tests/models/README.md). */
 #ifndef WK_MYSQL_FENCED_H
 #define WK_MYSQL_FENCED_H
 

@@ -1,5 +1,6 @@
 /* From loaded shadow tables to a living world, and the recovery after a restore that was
- * interrupted during that. */
+ * interrupted during that. The order of the steps is that of tests/models/swap.pml, which kills it
+ * between any two of them. */
 #ifndef WK_RESTORE_SWAP_H
 #define WK_RESTORE_SWAP_H
 

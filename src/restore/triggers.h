@@ -1,5 +1,6 @@
 /* Moves triggers to shadow tables. A trigger belongs to a table, not to a name: before the swap
- * each is moved to the shadow table, and renamed with it. */
+ * each is moved to the shadow table, and renamed with it. In tests/models/swap.pml a game's trigger
+ * survives a kill at each step. */
 #ifndef WK_RESTORE_TRIGGERS_H
 #define WK_RESTORE_TRIGGERS_H
 

@@ -1,8 +1,8 @@
 /* A primary's record in the store that its life has ended and was handed over:
  * WORLD/handover/GENERATION-MS.json, signed if there is [dump] hmac_key_file. It names the life,
  * and the position that the other machine must reach: the store has the whole world up to there
- * (journal/chain.h). An operator who then promotes the other machine need not check that this one
- * has stopped. */
+ * (journal/chain.h; tests/models/README.md, rule 6). An operator who then promotes the other
+ * machine need not check that this one has stopped. */
 #ifndef WK_STANDBY_HANDOVER_H
 #define WK_STANDBY_HANDOVER_H
 

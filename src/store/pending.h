@@ -1,6 +1,6 @@
-/* pending.json: a restore that is about to swap, or has swapped and not yet cleaned up. The
- * triggers in it are code that the next restore creates again, so a file planted by another user
- * must never be executed. Two things prove that it is ours:
+/* pending.json: a restore that is about to swap, or has swapped and not yet cleaned up
+ * (tests/models/swap.pml). The triggers in it are code that the next restore creates again, so a
+ * file planted by another user must never be executed. Two things prove that it is ours:
  *
  * - The server holds its digest, in the comment of a table that exists only until the swap and its
  *   cleanup are done. As DDL the comment is as durable as the shadow tables, whatever the settings

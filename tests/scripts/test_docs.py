@@ -110,6 +110,16 @@ def test_what_security_md_names_is_there():
     assert files and not [f for f in files if not os.path.exists(os.path.join(ROOT, f))]
 
 
+def test_each_trace_of_the_standby_names_its_tests():
+    rows = re.findall(r"^\| (\d+) \|.*\| ([\d, ]+) \| (.*) \|$", read("tests/models/README.md"), re.M)
+    defined = set(re.findall(r"^def (test_\w+)\(", "".join(map(read, glob.glob(os.path.join(ROOT, "tests/system/*.py")))), re.M))
+    assert [int(number) for number, _, _ in rows] == list(range(1, 16))
+    for number, rules, tests in rows:
+        named = set(re.findall(r"`(test_\w+)`", tests))
+        assert named and named <= defined, (number, named - defined)
+        assert all(1 <= int(rule) <= 10 for rule in rules.split(",")), number
+
+
 def said(*args):
     return subprocess.run([BINARY, *args], capture_output=True, text=True, check=True, timeout=180).stdout
 

@@ -5,6 +5,7 @@ import gzip
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -169,6 +170,8 @@ def test_a_machine_is_lost_comes_back_and_gets_the_world_again(make_pair):
         told = two.ok("--switch-over", "--json")
         for writer in writers.threads:
             writer.join(PATIENCE)
+    over = told["handed_over"]
+    assert over["generation"] == generation and over["file"] and over["pos"] and "--promote --by-hand" in told["hint"], told
     two.wait_state("STANDBY")
     told = one.ok("--promote", "--by-hand", "--json")
     writers.world = one.world
@@ -382,7 +385,10 @@ def test_a_promotion_reaches_what_was_handed_over(make_pair, store):
     dump_and_follow(one)
     stored(one)
     one.world.mark(7)
-    one.ok("--switch-over")
+    done = one.run("--switch-over")
+    generation = one.status()["generation"]
+    assert done.rc == DONE and f"handed over without loss: the store has generation {generation} up to its last write" in done.out
+    assert re.search(r"HINT: on the other machine, .*: worldkeeper .*--promote --by-hand\n", done.out), done
     parts = os.path.join(store["offsite"]["url"].removeprefix("file://"), "w1", "segments")
     for name in os.listdir(parts):
         os.unlink(os.path.join(parts, name))
@@ -939,6 +945,31 @@ def replace(one, two):
     if two.alive():
         two.stop()
     return two.ok("--promote", "--by-hand", "--force", "--json")
+
+
+@pytest.mark.parametrize("kind", LEASES)
+def test_a_refused_demotion_recommends_no_loss(make_leased, kind):
+    """Trace 8: the world is up here and nobody else has it. With a lease the hint names only the switch-over, which loses
+    nothing. Without one a person has to judge: each command of the hint has its condition."""
+    pair = make_leased(kind)
+    one, two = pair.one, pair.two
+    two.start("STANDBY")
+    dump_and_follow(one)
+    one.world.mark(1)
+    before = one.world.snapshot()
+    done = one.run("--demote")
+    hint = done.err.partition("HINT: ")[2]
+    assert done.rc == REFUSED and "the world is up here" in done.err and "--switch-over" in hint, done
+    if kind == "none":
+        assert hint.startswith("if the other machine also keeps the world:") and "otherwise:" in hint, done
+    else:
+        assert "--force" not in hint and "without loss" in hint, done
+    one.wait_state("UP")
+    stored(one)
+    assert one.run("--switch-over").rc == DONE
+    told = two.ok(*pair.promote, "--json")
+    assert told["lost"] == "nothing lost", told
+    two.world.assert_is(before)
 
 
 def test_a_machine_that_returns_reads_the_record_first(make_pair, store):
