@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() {
     cat <<'END'
 Usage: scripts/bench.sh [--server KIND] [--quick] [--rounds N] [--sizes LIST] [--growth-rounds N] [--no-cron]
-                        [--journal MODES] [--journal-rounds N] [--only journal|ledger|progress|offsite|fleet]
+                        [--journal MODES] [--journal-rounds N] [--only journal|ledger|progress|offsite|fleet|switch]
                         [--ledger-rounds N] [--ledger-size N] [--ledger-flat ROWS] [--out DIR]
 
 Installs what is missing from Debian's packages, builds, starts private MariaDB servers in a
@@ -31,6 +31,7 @@ picture, DIR/bench.svg. Leaves nothing else behind; fails when a restore was not
                      back to it, with a picture; minutes
   --only offsite     copies on another machine, by SFTP and S3 on this one; minutes
   --only fleet       a hundred idle worlds, and twenty that are lost together; ten minutes
+  --only switch      a world that moves to another machine and back, warm and cold; ten minutes
   --ledger-rounds N  rounds of it (default: 3)
   --ledger-size N    1 is 2 million rows of 100,000 keys (default: 1)
   --ledger-flat ROWS that pass through one MEMORY table, to see whether its memory stays what it is (default: 10000000)
@@ -58,6 +59,7 @@ while [ $# -gt 0 ]; do
         options+=(--progress-rounds 1 --progress-blobs 1000)
         options+=(--offsite-rounds 1 --offsite-rows 2000)
         options+=(--fleet-worlds 3 --fleet-lost 2 --fleet-seconds 2)
+        options+=(--switch-sizes 0.002 --switch-rounds 1)
         options+=(--ledger-rounds 1 --ledger-size 0.02 --ledger-seconds 1 --ledger-flat 200000)
         ;;
     --no-cron) options+=("$1") ;;
@@ -82,8 +84,8 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     --only)
-        [[ ${2:-} =~ ^(journal|ledger|progress|offsite|fleet)$ ]] || wrong
-        [ "$2" != offsite ] || packages+=(test)
+        [[ ${2:-} =~ ^(journal|ledger|progress|offsite|fleet|switch)$ ]] || wrong
+        [[ $2 != offsite && $2 != switch ]] || packages+=(test)
         options+=("$1" "$2")
         shift
         ;;

@@ -22,6 +22,7 @@ import offsite  # noqa: E402
 import plot  # noqa: E402
 import progress  # noqa: E402
 import report  # noqa: E402
+import switch  # noqa: E402
 import world  # noqa: E402
 from contest import Contest  # noqa: E402
 from journal import MODES, Journal  # noqa: E402
@@ -43,7 +44,7 @@ def arguments():
     p.add_argument("--journal", default="server,follow", help="modes of the journal to measure, or none")
     p.add_argument("--journal-rounds", type=int, default=3)
     p.add_argument("--journal-seconds", type=float, default=20, help="of each pace of the game")
-    p.add_argument("--only", choices=["journal", "ledger", "progress", "offsite", "fleet"], help="leave everything else out")
+    p.add_argument("--only", choices=["journal", "ledger", "progress", "offsite", "fleet", "switch"], help="leave everything else out")
     p.add_argument("--ledger-rounds", type=int, default=3)
     p.add_argument("--ledger-size", type=float, default=1, help="1: 2 million rows of 100,000 keys")
     p.add_argument("--ledger-seconds", type=float, default=20, help="of the game whose waits are measured")
@@ -54,6 +55,8 @@ def arguments():
     p.add_argument("--fleet-worlds", type=int, default=100)
     p.add_argument("--fleet-lost", type=int, default=20)
     p.add_argument("--fleet-seconds", type=float, default=60)
+    p.add_argument("--switch-sizes", default=",".join(map(str, switch.SIZES)))
+    p.add_argument("--switch-rounds", type=int, default=5)
     p.add_argument("--progress-blobs", type=int, default=write_back.BLOBS)
     args = p.parse_args()
     args.journal = [] if args.journal == "none" else args.journal.split(",")
@@ -161,6 +164,11 @@ class Run:
             results["fleet"] = fleet.Fleet(self.base, self.lab, a.fleet_worlds, a.fleet_lost, a.fleet_seconds, self.say).all()
             self.save(results)
             return results
+        if self.args.only == "switch":
+            a = self.args
+            results["switch"] = switch.measure(self.base, self.lab, map(float, a.switch_sizes.split(",")), a.switch_rounds, self.say)
+            self.save(results)
+            return results
         if self.args.only == "progress":
             results["progress"] = progress.measure(self.lab.bin, self.base, **(
                 {"saves": 100, "blobs": 200, "waiters": 20} if self.args.crowd < 50 else {}))
@@ -222,6 +230,8 @@ def main():
         offsite.show(results["offsite"])
     elif "fleet" in results:
         fleet.show(results["fleet"])
+    elif "switch" in results:
+        switch.show(results["switch"])
     elif "progress" in results:
         progress.show(results["progress"])
         write_back.show(results["write_back"])
