@@ -19,22 +19,30 @@ END = 1200  # duration of each case in seconds
 
 # A healthy world. From second 100 on a case differs.
 WELL = {"up": 1, "paused": 0, "valid_until_timestamp_seconds": 10**9, 'state{state="UP"}': 1, 'state{state="RESTORING"}': 0,
+        'state{state="STANDBY"}': 0, 'state{state="STOPPED"}': 0,
         "state_since_timestamp_seconds": 0, "last_dump_timestamp_seconds": 10**9, "dump_interval_seconds": 900, "damaged_dumps": 0,
         "journal_lag_seconds": 1, "journal_gap": 0, 'condition{condition="disk"}': 0, 'condition{condition="stale"}': 0,
         'condition{condition="drill"}': 0, 'condition{condition="verify"}': 0,
         "last_drill_success": 1, "last_verify_success": 1, 'alert_channel_up{channel="smtp"}': 1}
 GONE = "stale"
 NEVER = None
+LONG = {"up": 0, 'state{state="RESTORING"}': 1, "state_since_timestamp_seconds": -700}
 # (alert, changed metrics, when it fires); it does not fire one step before.
 CASES = [
     ("SupervisorDead", {"valid_until_timestamp_seconds": 200}, 280),
     ("MetricsMissing", {"up": GONE}, 400),
     ("WorldDown", {"up": 0}, 160),
     ("WorldDown", {"up": 0, "paused": 1}, NEVER),
-    ("WorldDown", {"up": 0, "valid_until_timestamp_seconds": 100}, NEVER),
-    ("RestoreTakesLong", {"up": 0, 'state{state="RESTORING"}': 1, "state_since_timestamp_seconds": -700}, 220),
+    ("WorldDown", {"up": 0, "valid_until_timestamp_seconds": 100}, 160),
+    ("WorldDown", {"up": 0, "valid_until_timestamp_seconds": 80}, NEVER),
+    ("WorldDown", {"up": 0, 'state{state="STANDBY"}': 1}, NEVER),
+    ("WorldDown", {"up": 0, 'state{state="STOPPED"}': 1, "valid_until_timestamp_seconds": 100}, NEVER),
+    ("NoPrimary", {"up": 0, 'state{state="STANDBY"}': 1}, 160),
+    ("NoPrimary", {"up": 0}, NEVER),
+    ("RestoreTakesLong", LONG, 220),
     ("RestoreTakesLong", {"up": 0, "state_since_timestamp_seconds": -700}, NEVER),
-    ("RestoreTakesLong", {"state_since_timestamp_seconds": -700, 'state{state="RESTORING"}': 1, "valid_until_timestamp_seconds": 100}, NEVER),
+    ("RestoreTakesLong", {**LONG, "valid_until_timestamp_seconds": 160}, 220),
+    ("RestoreTakesLong", {**LONG, "valid_until_timestamp_seconds": 140}, NEVER),
     ("DumpTooOld", {"last_dump_timestamp_seconds": -3000}, 620),
     ("DumpTooOld", {"last_dump_timestamp_seconds": -3000, "up": 0}, NEVER),
     ("DumpTooOld", {"last_dump_timestamp_seconds": -3000, "dump_interval_seconds": 86400}, NEVER),
@@ -59,10 +67,14 @@ CASES = [
 ]
 
 
-def series(name, well, changed):
+def sample(name, values, instance="m"):
     name, _, labels = name.partition("{")
-    values = f"{well}+0x{100 // STEP - 1} " + (GONE if changed == GONE else f"{changed}+0x{END // STEP}")
-    return {"series": f'worldkeeper_{name}{{instance="m:9100",job="node",world="s8"{"," + labels if labels else "}"}', "values": values}
+    labels = f'instance="{instance}:9100",job="node",world="s8"{"," + labels if labels else "}"}'
+    return {"series": f"worldkeeper_{name}{{{labels}", "values": values}
+
+
+def series(name, well, changed):
+    return sample(name, f"{well}+0x{100 // STEP - 1} " + (GONE if changed == GONE else f"{changed}+0x{END // STEP}"))
 
 
 def ask(expr, at, firing):
@@ -73,22 +85,30 @@ def promtool(*args):
     return subprocess.run(["promtool", *args], capture_output=True, text=True)
 
 
-def run_cases(rules, tmp_path, only=""):
+def firing(alert):
+    return f'ALERTS{{alertname="Worldkeeper{alert}",alertstate="firing"}}'
+
+
+def run_tests(rules, tmp_path, tests):
     """Writes one file of promtool's unit tests, in JSON, which is valid YAML, and runs it."""
+    path = tmp_path / "cases.yml"
+    path.write_text(json.dumps({"rule_files": [str(rules)], "evaluation_interval": f"{STEP}s", "tests": tests}))
+    return promtool("test", "rules", str(path))
+
+
+def run_cases(rules, tmp_path, only=""):
     tests = []
     for alert, different, first in CASES:
         if only and only != alert:
             continue
-        firing = f'count(ALERTS{{alertname="Worldkeeper{alert}",alertstate="firing"}})'
-        asked = [ask(firing, END, False)] if first is NEVER else [ask(firing, first - STEP, False), ask(firing, first, True)]
+        asked = [ask(f"count(max_over_time({firing(alert)}[{END}s]))", END, False)] if first is NEVER else [
+            ask(f"count({firing(alert)})", first - STEP, False), ask(f"count({firing(alert)})", first, True)]
         tests.append({"interval": f"{STEP}s", "name": f"{alert} {different}", "promql_expr_test": asked,
                       "input_series": [series(name, well, different.get(name, well)) for name, well in WELL.items()]})
     if not only:
         tests.append({"interval": f"{STEP}s", "name": "well", "promql_expr_test": [ask("count(ALERTS)", at, False) for at in (0, 80, END)],
                       "input_series": [series(name, well, well) for name, well in WELL.items()]})
-    path = tmp_path / "cases.yml"
-    path.write_text(json.dumps({"rule_files": [str(rules)], "evaluation_interval": f"{STEP}s", "tests": tests}))
-    return promtool("test", "rules", str(path))
+    return run_tests(rules, tmp_path, tests)
 
 
 @promtool_only
@@ -103,6 +123,38 @@ def test_each_fires_when_it_should(tmp_path):
         alerts = re.findall(r"- alert: Worldkeeper(\w+)", f.read())
     assert sorted(alerts) == sorted({c[0] for c in CASES if c[2] is not NEVER})
     done = run_cases(RULES, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@promtool_only
+@pytest.mark.parametrize("interval", [15, 60, 120])
+@pytest.mark.parametrize("ahead", [2, 15])
+def test_how_often_metrics_are_scraped_does_not_matter(tmp_path, interval, ahead):
+    """A status is valid for some seconds, whereas a sample may be used minutes after its scrape. Nevertheless the alerts of a
+    living supervisor are raised, and none says that it is dead."""
+    changed = {"up": 0, 'state{state="RESTORING"}': 1, "state_since_timestamp_seconds": -1000}
+    values = {name: f"{value}+0x{END // interval}" for name, value in {**WELL, **changed}.items()}
+    values["valid_until_timestamp_seconds"] = f"{ahead}+{interval}x{END // interval}"
+    shown = [sample(name, value) for name, value in values.items()]
+    asked = [ask(f"count(count_over_time({firing(alert)}[{END - 200}s]) >= {(END - 200) // STEP})", END, True)
+             for alert in ("WorldDown", "RestoreTakesLong")]
+    asked.append(ask(f"count(max_over_time({firing('SupervisorDead')}[{END}s]))", END, False))
+    done = run_tests(RULES, tmp_path, [{"interval": f"{interval}s", "input_series": shown, "promql_expr_test": asked}])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def in_state(state):
+    return {**WELL, "up": int(state == "UP"), 'state{state="UP"}': 0, f'state{{state="{state}"}}': 1}
+
+
+@promtool_only
+@pytest.mark.parametrize("primary, nobody", [("UP", False), ("RESTORING", False), ("STANDBY", True)])
+def test_of_two_machines_one_keeps_the_world(tmp_path, primary, nobody):
+    """The standby's world is not down. If both machines are standbys, nobody has the world."""
+    shown = [sample(name, f"{value}+0x{END // STEP}", machine) for machine, state in (("a", primary), ("b", "STANDBY"))
+             for name, value in in_state(state).items()]
+    asked = [ask(f"count({firing('WorldDown')})", END, primary == "RESTORING"), ask(f"count({firing('NoPrimary')})", END, nobody)]
+    done = run_tests(RULES, tmp_path, [{"interval": f"{STEP}s", "input_series": shown, "promql_expr_test": asked}])
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -215,13 +267,28 @@ def test_dashboard_is_whole(tmp_path):
 
 
 @promtool_only
+def test_dashboard_shows_a_standby_as_such(tmp_path):
+    """The tile and the table have 1 for a world that is up, 2 for a standby and 0 for all others. The validity of a status is
+    shown as of the scrape, thus above 0 while the supervisor lives."""
+    known = {p["title"]: re.sub(r'"\$\w+"', '".*"', p["targets"][0]["expr"]) for p in panels()[1]}
+    tests = []
+    for state, value in (("UP", 1), ("STANDBY", 2), ("LOST", 0)):
+        samples = [sample(n, "12+60x20" if n.startswith("valid_until") else f"{v}+0x20") for n, v in in_state(state).items()]
+        for title, shown in (("Up", value), ("All worlds", value), ("Supervisor's status is valid for", 12)):
+            asked = {"expr": f"sum({known[title]})", "eval_time": "590s", "exp_samples": [{"labels": "{}", "value": shown}]}
+            tests.append({"interval": "60s", "input_series": samples, "promql_expr_test": [asked]})
+    done = run_tests(RULES, tmp_path, tests)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@promtool_only
 @pytest.mark.parametrize("by", [STEP, -STEP])
 def test_another_threshold_is_noticed(tmp_path, by):
     """A change of any rule's number or `for` by one step makes the cases above fail."""
     with open(RULES, encoding="utf-8") as f:
         text = f.read()
     numbers = [m for m in re.finditer(r"(?<=[ (\[])\d+(?=m\]|m\n|h\]|h\n|\n| and| \*)", text)
-               if re.search(r"(> |\+ |for: )$", text[:m.start()])]
+               if re.search(r"(> |<= |\+ |for: )$", text[:m.start()])]
     assert len(numbers) > 10
     # Each takes seconds: make nightly runs all, other runs a quarter.
     for m in numbers if os.environ.get("WK_WHOLE") == "yes" else numbers[2 if by > 0 else 0::4]:
