@@ -136,18 +136,35 @@ echo '{"state": "UP"}'
 """
 
 
-def test_worlds_are_restarted_one_after_the_other(tmp_path):
-    """restart-worlds waits for a world that is being restored, and names one that cannot be restarted without stopping the
-    others."""
-    for name, text in (("systemctl", SYSTEMCTL), ("worldkeeper", WORLD)):
+def restart_worlds(tmp_path, world):
+    """Runs restart-worlds with stand-ins. Returns its outcome and what it called."""
+    for name, text in (("systemctl", SYSTEMCTL), ("worldkeeper", world)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     log = tmp_path / "log"
     run = subprocess.run(["sh", f"{ROOT}/systemd/restart-worlds"], capture_output=True, text=True,
                          env={"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(log)})
-    said = [line for line in log.read_text().splitlines() if "list-units" not in line]
+    return run, [line for line in log.read_text().splitlines() if "list-units" not in line]
+
+
+def test_worlds_are_restarted_one_after_the_other(tmp_path):
+    """restart-worlds waits for a world that is being restored, and names one that cannot be restarted without stopping the
+    others."""
+    run, said = restart_worlds(tmp_path, WORLD)
     ask = "worldkeeper --world {} --status --json"
     assert said == [ask.format("a"), "systemctl restart worldkeeper@a.service",
                     ask.format("b"), "systemctl restart worldkeeper@b.service",
                     ask.format("my-world"), ask.format("my-world"), "systemctl restart worldkeeper@my-world.service"]
     assert run.returncode == 0 and "worldkeeper@b.service" in run.stderr and "a.service" not in run.stderr
+
+
+@pytest.mark.parametrize("status, kept", [(2, True), (4, True), (1, True), (6, False)])
+def test_a_world_that_would_not_start_again_is_not_restarted(tmp_path, status, kept):
+    """A supervisor that runs keeps its old config if the present one is refused. It is not ended by an upgrade, and the refusal
+    is shown. Exit 6 without a state means that no supervisor answers, so a restart can only help."""
+    refuses = f'[ "$2" != a ] || {{ echo \'{{"ok":false}}\'; echo "worldkeeper: a.ini:3: refused" >&2; exit {status}; }}\n'
+    run, said = restart_worlds(tmp_path, "#!/bin/sh\n" + refuses + "echo '{\"state\": \"PAUSED\"}'; exit 6\n")
+    restarted = [f"systemctl restart worldkeeper@{world}.service" for world in ("a", "b", "my-world")]
+    assert said == restarted[1 if kept else 0:] and run.returncode == 0
+    for said in ("not restarted.* worldkeeper@a.service\n", "a.ini:3: refused\n", ": systemctl restart worldkeeper@a.service\n"):
+        assert (re.search(said, run.stderr) is not None) == kept, run.stderr
