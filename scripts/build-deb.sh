@@ -28,8 +28,8 @@ debootstrap. Ends with the path of the package and the command that installs it,
                   what scripts/clean-root.sh keeps for the next time
   --help          this text
 
-The times of all files are SOURCE_DATE_EPOCH, by default the time of the commit, and in an unpacked source tarball that of its
-files. Unit tests run where libcmocka-dev is installed and DEB_BUILD_OPTIONS has no nocheck.
+The times of all files are SOURCE_DATE_EPOCH, by default the time of the commit; in an unpacked source tarball, and without
+git, that of debian/changelog. Unit tests run where libcmocka-dev is installed and DEB_BUILD_OPTIONS has no nocheck.
 Exit status: 0 if the package is built (and installed), 1 if not, 2 for a wrong option, 3 if no Debian can be made here.
 END
 }
@@ -70,11 +70,12 @@ cd "$here"
 own=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 [ "$install" = no ] || [ "${suite:-$own}" = "$own" ] || die "--install: a package for $suite is not for this machine, which has $own"
 
-# A checkout may belong to another user than root, who builds.
+# A checkout may belong to another user than root, who builds. A bare Debian, such as the image that a container is built in,
+# has no git.
 epoch() {
     if [ -n "${SOURCE_DATE_EPOCH:-}" ]; then
         echo "$SOURCE_DATE_EPOCH"
-    elif [ -e .git ]; then
+    elif [ -e .git ] && command -v git >/dev/null; then
         git -c safe.directory='*' log -1 --format=%ct
     else
         stat -c %Y debian/changelog

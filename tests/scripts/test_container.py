@@ -119,3 +119,36 @@ def test_they_agree(tmp_path):
     assert done.returncode != 2, done.stderr
     for line in re.findall(r"^(\w+) = (/\S+)$", text("world.ini"), re.M):
         assert any(line[1].startswith(path) for path in mounts(keeper)), line
+
+
+def test_the_package_is_built_without_git(tmp_path):
+    """The base image has no git: where there is none, or no repository, the package has the time of its files."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("bash", "cp", "date", "dirname", "id", "mkdir", "nproc", "realpath", "rm", "sed", "stat", "tar", "touch"):
+        os.symlink(shutil.which(name), tools / name)
+    (tools / "dpkg-query").write_text("#!/bin/sh\n")
+    (tools / "dpkg-buildpackage").write_text('#!/bin/sh\necho "$SOURCE_DATE_EPOCH" >../worldkeeper_1_amd64.deb\n')
+    here = tmp_path / "here"
+    for name in ("scripts/build-deb.sh", "Makefile", "debian/changelog"):
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(f"{ROOT}/{name}", here / name)
+    os.utime(here / "debian/changelog", (10**9, 10**9))
+    for stand_in in tools.glob("dpkg-*"):
+        stand_in.chmod(0o755)
+    for repository in (True, False):
+        (here / ".git").mkdir() if repository else (here / ".git").rmdir()
+        done = subprocess.run([f"{here}/scripts/build-deb.sh", "--here"], capture_output=True, text=True, env={"PATH": str(tools)})
+        assert done.returncode == 0, done.stderr
+        assert (here / "build/package/worldkeeper_1_amd64.deb").read_text() == f"{10**9}\n"
+
+
+def test_what_the_image_is_built_from():
+    """An engine copies neither the repository nor what was built or left on this machine."""
+    with open(f"{ROOT}/.dockerignore", encoding="utf-8") as f:
+        ignored = set(f.read().split())
+    with open(f"{ROOT}/.gitignore", encoding="utf-8") as f:
+        # There a name without a slash is one in any directory.
+        unversioned = {line.strip("/") if line.startswith("/") else f"**/{line.strip('/')}" for line in f.read().split()}
+    assert ignored == unversioned | {".git"}
+    assert re.findall(r"^COPY (?!--from)(.*)$", text("Containerfile"), re.M) == [". ."]
