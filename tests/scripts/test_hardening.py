@@ -107,3 +107,13 @@ def test_what_it_reads_of_proc_is_visible_to_it():
     # The links of a process to its own files are followed by their targets' names.
     hidden = [n for n in read if not n.startswith("PID/fd/") and not any(re.fullmatch(p, n) for p in allowed)]
     assert not hidden, hidden
+
+
+def test_the_profile_confines_the_supervisor_alone():
+    """The unit selects the profile of AppArmor, if it is loaded. Attached to the program's path it would also confine commands:
+    root could not read the dumps of another user, and nobody could write a command's output to a terminal or a file."""
+    with open(os.path.join(ROOT, "etc/apparmor/worldkeeper"), encoding="utf-8") as f:
+        profiles = re.findall(r"^profile (.*) \{$", f.read(), re.M)
+    with open(os.path.join(ROOT, "systemd/worldkeeper@.service"), encoding="utf-8") as f:
+        selected = re.findall(r"^AppArmorProfile=(.*)$", f.read(), re.M)
+    assert selected == [f"-{profile}" for profile in profiles] and not any("/" in profile for profile in profiles)
