@@ -1,4 +1,5 @@
 """Tests that the image recipe and the two examples agree and are correct. No container engine is run."""
+import json
 import os
 import re
 import shutil
@@ -78,10 +79,20 @@ def test_the_server_of_both():
         assert seen and set(seen) <= set(mounts(container)), said
 
 
+def stand_in(tmp_path, status):
+    """Returns an environment in which worldkeeper prints that status."""
+    tools = tmp_path / "tools"
+    tools.mkdir(exist_ok=True)
+    (tools / "worldkeeper").write_text(f"#!/bin/sh\necho '{status}'\nexit 6\n")
+    (tools / "worldkeeper").chmod(0o755)
+    return {"PATH": f"{tools}:/usr/bin:/bin"}
+
+
 @pytest.mark.parametrize("closed", [None, 0, 1])
 def test_a_volume_that_cannot_be_written(tmp_path, closed):
     """The probes of both containers fail for each of their volumes that is not writable."""
     _, stateful = kubernetes()
+    env = stand_in(tmp_path, '{"state":"STARTING"}')
     for container in stateful["spec"]["template"]["spec"]["containers"]:
         said = container["startupProbe"]["exec"]["command"][2]
         places = re.findall(r"\[ -w (\S+) \]", said)
@@ -90,7 +101,32 @@ def test_a_volume_that_cannot_be_written(tmp_path, closed):
             if number != closed:
                 here.mkdir(parents=True)
             said = said.replace(place, str(here))
-        assert (subprocess.run(["sh", "-c", said]).returncode == 0) == (closed is None), said
+        assert (subprocess.run(["sh", "-c", said], env=env).returncode == 0) == (closed is None), said
+
+
+@pytest.mark.parametrize("state, serves", [
+    ("UP", True), ("PAUSED", True), ("SUSPECT unverified", True), ("WAITING unverified", True), ("WAITING uninitialized", True),
+    ("WAITING", False), ("SUSPECT", False), ("STARTING", False), ("LOST", False), ("RESTORING", False), ("STOPPED", False),
+    ("STANDBY uninitialized", False), ("", True)])
+def test_when_a_pod_serves_players(tmp_path, state, serves):
+    """A pod is ready unless its world is known to be gone or kept elsewhere; tests/system/test_status.py asks a supervisor."""
+    status = {"action": "status", "exit": 6}
+    if state:
+        status |= {"state": state.split()[0], "unverified": "unverified" in state, "generation": 0 if "uninit" in state else 10,
+                   "journal": {"state": "off"}}
+    _, stateful = kubernetes()
+    asks = stateful["spec"]["template"]["spec"]["containers"][1]["readinessProbe"]["exec"]["command"]
+    done = subprocess.run(asks, env=stand_in(tmp_path, json.dumps(status, separators=(",", ":"))))
+    assert (done.returncode == 0) == serves
+
+
+def test_a_pod_starts_once_its_supervisor_answers(tmp_path):
+    _, stateful = kubernetes()
+    said = stateful["spec"]["template"]["spec"]["containers"][1]["startupProbe"]["exec"]["command"][2]
+    for place in re.findall(r"\[ -w (\S+) \]", said):
+        said = said.replace(place, str(tmp_path))
+    for status, starts in (('{"ok":false,"exit":6}', False), ('{"state":"WAITING"}', True)):
+        assert (subprocess.run(["sh", "-c", said], env=stand_in(tmp_path, status)).returncode == 0) == starts
 
 
 def test_they_agree(tmp_path):
@@ -104,8 +140,8 @@ def test_they_agree(tmp_path):
     assert (str(rights["runAsUser"]), str(rights["runAsGroup"])) == user.groups() and str(pod["securityContext"]["fsGroup"]) == user[2]
     assert db["image"] == c["services"]["db"]["image"] and db["args"] == c["services"]["db"]["command"]
     health = re.search(r"^HEALTHCHECK .*\\\n +CMD (.*)$", recipe, re.M)[1]
-    ready, starts = (keeper[probe]["exec"]["command"][2] for probe in ("readinessProbe", "startupProbe"))
-    assert f"{ready} && {starts}" == health
+    examined = [re.findall(r"\[ -w \S+ \]", said) for said in (health, keeper["startupProbe"]["exec"]["command"][2])]
+    assert examined[0] == examined[1]
     assert {e["name"]: e["value"] for e in db["env"]} == c["services"]["db"]["environment"]
     credentials = re.search(r"^ENV CREDENTIALS_DIRECTORY=(\S+)$", recipe, re.M)[1]
     world = c["services"]["world"]
@@ -138,7 +174,8 @@ def test_the_package_is_built_without_git(tmp_path):
         stand_in.chmod(0o755)
     for repository in (True, False):
         (here / ".git").mkdir() if repository else (here / ".git").rmdir()
-        done = subprocess.run([f"{here}/scripts/build-deb.sh", "--here"], capture_output=True, text=True, env={"PATH": str(tools)})
+        done = subprocess.run([f"{here}/scripts/build-deb.sh", "--here"], capture_output=True, text=True,
+                              env={"PATH": str(tools)})
         assert done.returncode == 0, done.stderr
         assert (here / "build/package/worldkeeper_1_amd64.deb").read_text() == f"{10**9}\n"
 

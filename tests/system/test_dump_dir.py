@@ -125,9 +125,9 @@ def test_removed_and_not_made_anew(keeper):
 
 
 def test_a_volume_that_becomes_read_only(make_keeper, world, small_disk):
-    """A status volume that can no longer be written is an open condition: --status exits with 1, which the readiness probe of
-    etc/container/kubernetes.yaml takes as ready, because the world is up. It ends with the volume's return. For the dumps'
-    volume, whose lock is open so that it cannot be made read-only here, test_alert_web.py fills the disk."""
+    """A status volume that can no longer be written is an open condition: --status exits with 1, because the world is up. It
+    ends with the volume's return. For the dumps' volume, whose lock is open so that it cannot be made read-only here,
+    test_alert_web.py fills the disk."""
     path, seen, prefix = small_disk
 
     def mounted(how):

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -13,7 +14,7 @@ import time
 
 import pytest
 from wk.crash import go_on, wait_stopped
-from wk.keeper import BINARY, DONE, FAILED, NOT_WELL, REFUSED, USAGE, USER, of_world, unix
+from wk.keeper import BINARY, DONE, FAILED, NOT_WELL, REFUSED, ROOT, USAGE, USER, of_world, unix
 from wk.util import PATIENCE
 
 pytestmark = pytest.mark.any_server
@@ -68,6 +69,49 @@ def test_the_flag_is_one_old_word(keeper):
     keeper.start()
     with open(os.path.join(keeper.status_dir, "index.html"), "rb") as f:
         assert f.read() in (b"UP", b"UP\n")
+
+
+def serves(keeper):
+    """Runs the readiness probe of etc/container/kubernetes.yaml for this world. Returns True if the pod serves players."""
+    yaml = pytest.importorskip("yaml", reason="python3-yaml is not installed: scripts/deps.sh test")
+    with open(os.path.join(ROOT, "etc/container/kubernetes.yaml"), encoding="utf-8") as f:
+        asks = next(c for d in yaml.safe_load_all(f) if d["kind"] == "StatefulSet"
+                    for c in d["spec"]["template"]["spec"]["containers"] if c["name"] == "worldkeeper")
+    shell, option, script = asks["readinessProbe"]["exec"]["command"]
+    assert script.count("worldkeeper --world world ") == 1
+    script = script.replace("worldkeeper --world world ", shlex.join(keeper.command()) + " ")
+    done = subprocess.run([shell, option, script], env=keeper.environment(), capture_output=True, timeout=PATIENCE)
+    return done.returncode == 0
+
+
+def test_a_pod_serves_players_unless_the_world_is_known_to_be_gone(make_keeper, make_world, victim):
+    """Kubernetes takes a pod that is not ready from the game. That is right for a world that is lost, but wrong where nothing
+    is wrong with the world: before --init, when the account is refused, while paused, and when no supervisor answers."""
+    keeper = make_keeper(make_world(on=victim), {"restore": {"auto": "no"}})
+    keeper.start(state=None)
+    keeper.wait_state("WAITING")
+    assert serves(keeper)
+    keeper.init()
+    keeper.wait_state("UP")
+    assert serves(keeper)
+    keeper.ok("--pause")
+    keeper.wait_state("PAUSED")
+    assert serves(keeper)
+    keeper.ok("--resume")
+    keeper.wait_state("UP")
+    schema = keeper.world.schema.replace("_", "\\_")
+    keeper.server.sql(f"REVOKE ALL ON `{schema}`.* FROM {USER}@localhost")
+    keeper.server.end_sessions(user=USER)
+    keeper.expect("what is not known", state="SUSPECT", unverified=True)
+    assert serves(keeper)
+    keeper.server.account(USER, [keeper.world.schema])
+    keeper.wait_state("UP")
+    keeper.dump()
+    victim.crash()
+    keeper.wait_state("WAITING")
+    assert not serves(keeper)
+    keeper.kill9()
+    assert serves(keeper)
 
 
 @pytest.mark.slow
