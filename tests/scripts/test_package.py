@@ -127,6 +127,7 @@ echo "systemctl $*" >>"$LOG"
 case $1 in
 list-units) printf 'worldkeeper@%s.service loaded active running x\\n' a b my-world ;;
 restart) [ "$2" != worldkeeper@b.service ] ;;
+is-active) [ "$3" != worldkeeper@c.service ] ;;
 esac
 """
 WORLD = """#!/bin/sh
@@ -137,14 +138,16 @@ echo '{"state": "UP"}'
 
 
 def restart_worlds(tmp_path, world):
-    """Runs restart-worlds with stand-ins. Returns its outcome and what it called."""
+    """Runs restart-worlds with stand-ins and units in tmp_path/units. Returns its outcome and what it called."""
     for name, text in (("systemctl", SYSTEMCTL), ("worldkeeper", world)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     log = tmp_path / "log"
-    run = subprocess.run(["sh", f"{ROOT}/systemd/restart-worlds"], capture_output=True, text=True,
+    with open(f"{ROOT}/systemd/restart-worlds", encoding="utf-8") as f:
+        script = f.read().replace("/etc/systemd/system/", f"{tmp_path}/units/")
+    run = subprocess.run(["sh", "-c", script], capture_output=True, text=True,
                          env={"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(log)})
-    return run, [line for line in log.read_text().splitlines() if "list-units" not in line]
+    return run, [line for line in log.read_text().splitlines() if not re.match("systemctl (list-units|is-active)", line)]
 
 
 def test_worlds_are_restarted_one_after_the_other(tmp_path):
@@ -168,3 +171,36 @@ def test_a_world_that_would_not_start_again_is_not_restarted(tmp_path, status, k
     assert said == restarted[1 if kept else 0:] and run.returncode == 0
     for said in ("not restarted.* worldkeeper@a.service\n", "a.ini:3: refused\n", ": systemctl restart worldkeeper@a.service\n"):
         assert (re.search(said, run.stderr) is not None) == kept, run.stderr
+
+
+def test_enabled_worlds_that_do_not_run_are_named(tmp_path):
+    """After apt remove and apt install an enabled world does not run before the next boot. restart-worlds names it, and does not
+    start it, because it may have been stopped on purpose. One that runs, or that failed to start again, is not named so."""
+    for target in ("multi-user.target.wants", "worldkeeper.target.wants"):
+        (tmp_path / "units" / target).mkdir(parents=True)
+        for world in ("a", "b", "c"):
+            (tmp_path / "units" / target / f"worldkeeper@{world}.service").symlink_to("/nowhere")
+    run, said = restart_worlds(tmp_path, WORLD)
+    assert "enabled, but not running: worldkeeper@c.service\n" in run.stderr and run.returncode == 0, run.stderr
+    assert "systemctl start worldkeeper@c.service\n" in run.stderr and not any("c.service" in line for line in said)
+
+
+def test_worlds_are_looked_for_after_each_installation(tmp_path):
+    """Also after a purge, which keeps configs and enabled units. Where a config is there, setup is not the next step."""
+    for tool in ("systemctl", "restart-worlds"):
+        (tmp_path / tool).write_text(f'#!/bin/sh\necho {tool} >>"$LOG"\n')
+        (tmp_path / tool).chmod(0o755)
+    (tmp_path / "etc").mkdir()
+    with open(f"{ROOT}/debian/worldkeeper.postinst", encoding="utf-8") as f:
+        script = f.read()
+    for path, here in (("/run/systemd/system", tmp_path), ("/usr/share/worldkeeper", tmp_path),
+                       ("/etc/worldkeeper", tmp_path / "etc")):
+        script = script.replace(path, str(here))
+    for before, config, hint in (("", False, True), ("", True, False), ("0.2.0", True, False)):
+        (tmp_path / "log").write_text("")
+        if config:
+            (tmp_path / "etc/s8.ini").write_text("")
+        done = subprocess.run(["/bin/sh", "-c", script, "postinst", "configure", before], capture_output=True, text=True,
+                              env={"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(tmp_path / "log")})
+        assert done.returncode == 0 and ("worldkeeper-setup" in done.stdout) == hint, done
+        assert "restart-worlds" in (tmp_path / "log").read_text()
