@@ -204,3 +204,12 @@ def test_worlds_are_looked_for_after_each_installation(tmp_path):
                               env={"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(tmp_path / "log")})
         assert done.returncode == 0 and ("worldkeeper-setup" in done.stdout) == hint, done
         assert "restart-worlds" in (tmp_path / "log").read_text()
+
+
+def test_a_look_at_the_lease_starts_no_supervisor():
+    """The timer looks every five seconds, on both machines. If its service pulled the supervisor in, one that was stopped for
+    maintenance, or because its machine was given up, would be started again at once."""
+    for path in glob.glob(f"{ROOT}/etc/failover/*.[st]*"):
+        with open(path, encoding="utf-8") as f:
+            pulled = re.findall(r"^(?:Wants|Requires|BindsTo|Upholds)=.*worldkeeper@.*$", f.read(), re.M)
+        assert not pulled, (path, pulled)
