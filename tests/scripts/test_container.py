@@ -66,6 +66,15 @@ def test_kubernetes():
     assert keeper["livenessProbe"]["exec"]["command"][:2] == keeper["readinessProbe"]["exec"]["command"][:2] == ["sh", "-c"]
 
 
+def test_what_a_supervisor_needs_to_end():
+    """Compose, which ends a container after ten seconds by default, and Kubernetes wait as long as the unit does."""
+    with open(f"{ROOT}/systemd/worldkeeper@.service", encoding="utf-8") as f:
+        needed = int(re.search(r"^TimeoutStopSec=(\d+)$", f.read(), re.M)[1])
+    assert int(re.fullmatch(r"(\d+)s", compose()["services"]["world"].get("stop_grace_period", "10s"))[1]) >= needed
+    assert kubernetes()[1]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] >= needed
+    assert f"--stop-timeout {needed} " in text("Containerfile")
+
+
 def test_the_server_of_both():
     """The server's log expires, root may connect only locally, and the probes examine whether volumes are writable."""
     c, (_, stateful) = compose()["services"]["db"], kubernetes()
