@@ -189,6 +189,14 @@ def test_the_contents_page_lists_each_page():
             assert os.path.exists(os.path.join(ROOT, f"etc/{name}.{section}")), (page, name)
 
 
+def test_where_make_install_puts_what_others_look_for():
+    """The manual names the package's paths. Those of `make install` differ, and Pacemaker finds its agent only below /usr/lib."""
+    shown = subprocess.run(["make", "-n", "-C", ROOT, "install"], capture_output=True, text=True, check=True).stdout
+    agent, = re.findall(r"^install .* (\S+/ocf/resource\.d/worldkeeper)/world$", shown, re.M)
+    source = read("etc/worldkeeper.7").split(".Ss From source")[1].split(".Ss ")[0]
+    assert f"sudo ln -s {agent} /usr/lib/ocf/resource.d/\n" in source and "/usr/local/share" in source
+
+
 def test_figures_name_their_command_and_version():
     """The manual states no figure of a campaign, since it would become outdated; tests/report.py runs each campaign. All other
     figures name a version."""
