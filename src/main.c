@@ -18,6 +18,8 @@
 #include "actions/history.h"
 #include "actions/run.h"
 #include "actions/worlds.h"
+#include "base/clock.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
 #include "base/log.h"
@@ -727,6 +729,51 @@ static bool asks_for_all(const struct options *o)
            (!o->config || (stat(o->config, &st) == 0 && S_ISDIR(st.st_mode)));
 }
 
+/* Opens the files and the directory that a supervisor needs from its start. */
+static int main_open(struct action_context *a, const struct config *cfg, struct err *e)
+{
+    if (signature_open(cfg, e) == -1 || action_open(a, cfg, true, e) < 0)
+        return -1;
+    if (faccessat(a->job.dirfd, ".", W_OK | X_OK, 0) < 0)
+        err_sys(e, errno, "cannot write into directory %s", cfg->dump_dir);
+    else if (action_password(a, e) == 0)
+        return 0;
+    action_close(a);
+    return -1;
+}
+
+/* Returns true if the failure may end by itself: the system cannot open or read what the config
+ * names, for example because it is mounted or unlocked after the boot. */
+static bool may_come_later(const struct err *e)
+{
+    bool secret = e->cls == ERR_CONFIG && e->num && e->num != ELOOP && e->num != EFBIG;
+    return secret || e->cls == ERR_SYSTEM;
+}
+
+/* How long one start waits for what comes later. It ends before TimeoutStartSec of the service. The
+ * service starts worldkeeper again, so rarely that StartLimitBurst is never reached. */
+#define LATE_MS fault_wait(10000)
+#define LATE_STEP_US 200000
+
+/* Waits for what comes later. If it does not come, the error is no longer one of the config, whose
+ * exit status would be final for the service. */
+static int open_patiently(struct action_context *a, const struct config *cfg, struct err *e)
+{
+    mono_t end = mono_add(clock_mono(), LATE_MS);
+    for (bool told = false; main_open(a, cfg, e) < 0; told = true) {
+        if (!may_come_later(e))
+            return -1;
+        if (!told)
+            log_line(LOG_WARN_, "cannot start yet, trying again: %s", e->text);
+        if (mono_reached(clock_mono(), end)) {
+            e->cls = ERR_SYSTEM;
+            return -1;
+        }
+        usleep(LATE_STEP_US);
+    }
+    return 0;
+}
+
 static int main_supervise(struct config *cfg, struct err *e)
 {
     struct action_context a = {.job.dirfd = -1};
@@ -735,11 +782,8 @@ static int main_supervise(struct config *cfg, struct err *e)
                 cfg->name);
         return err_hint(e, "take [world] retired = yes out of %s", cfg->path);
     }
-    if (signature_open(cfg, e) == -1 || action_open(&a, cfg, true, e) < 0 ||
-        action_password(&a, e) < 0) {
-        action_close(&a);
+    if (open_patiently(&a, cfg, e) < 0)
         return -1;
-    }
     warn_ignored(&a);
     return world_run(&a, cfg, e);
 }

@@ -3,6 +3,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import threading
 import time
 
@@ -76,6 +77,50 @@ def test_ready_also_when_no_answer_comes(doomed, victim, notify):
     doomed.start(state=None, NOTIFY_SOCKET=notify.path)
     notify.wait("READY=1")
     victim.sigcont()
+
+
+def wait_up_as_systemd(keeper):
+    """Waits for the world to be up. Starts the supervisor again if it ended with the status of a failure."""
+    def is_up():
+        if keeper.process.poll() is None:
+            return keeper.state() == "UP"
+        assert keeper.process.returncode == FAILED, keeper.log()
+        return keeper.start(state=None) is None
+    wait_for(is_up, lambda: "the world is kept: " + keeper.log())
+
+
+@pytest.mark.parametrize("what", ["password", "key", "directory"])
+def test_what_is_mounted_after_the_start(keeper, what):
+    """A secret file or a dump directory that is not there yet ends a start after a while, with a status after which systemd
+    starts the supervisor again. It works as soon as the file is there. Each start says what it waits for."""
+    key = keeper.secret("key", "3f" * 32)
+    keeper.configure({"dump": {"hmac_key_file": key}})
+    keeper.dump()
+    path = {"password": keeper.password_file, "key": key, "directory": keeper.dumps_dir}[what]
+    os.rename(path, path + ".away")
+    if what == "directory":
+        keeper.secret("dumps", "in its place, so that it cannot be created")
+    done = keeper.run("--run")
+    assert done.rc == FAILED and "cannot start yet, trying again: " in done.err and path in done.err, done
+    keeper.start(state=None)
+    keeper.wait_log("cannot start yet")
+    if what == "directory":
+        os.remove(path)
+    os.rename(path + ".away", path)
+    wait_up_as_systemd(keeper)
+
+
+def test_a_dump_directory_that_is_writable_after_the_start(make_keeper, world, small_disk):
+    """The same for a mount point that only root can write until something is mounted there."""
+    path, seen, prefix = small_disk
+    keeper = make_keeper(world, {"dump": {"dir": path}})
+    keeper.prefix = prefix
+    keeper.init()
+    subprocess.run([*prefix, "mount", "-o", "remount,ro", path], check=True)
+    keeper.start(state=None)
+    keeper.wait_log(f"cannot start yet, trying again: cannot write into directory {path}")
+    subprocess.run([*prefix, "mount", "-o", "remount,rw", path], check=True)
+    wait_up_as_systemd(keeper)
 
 
 def test_watchdog_stops_when_the_loop_does(keeper, notify):
