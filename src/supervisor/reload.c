@@ -227,12 +227,27 @@ void reload_expect(struct world *w, const struct pending *p)
     jobs_recall(w);
 }
 
-/* Returns whether nothing is known of the world, because the dump directory was empty so far. With
- * [standby], only a start decides from a state file whether this machine keeps the world. */
-static bool knows_nothing(const struct world *w)
+/* Returns whether the state of a new directory replaces ours, because nothing is known of the
+ * world: the dump directory was empty so far. With [standby], such a machine is a standby. Its
+ * dumps are copies from the store, and a command that was given since decides its role. */
+static bool reload_learns(const struct world *w, const struct state *found)
 {
     const struct state *s = &w->a->state;
-    return !s->known && !s->next[0] && !dumps_newest() && !w->cfg->standby.given;
+    if (s->known || s->next[0])
+        return false;
+    if (!w->cfg->standby.given)
+        return !dumps_newest();
+    return s->role == ROLE_UNSAID && (found->known || found->role != ROLE_UNSAID);
+}
+
+/* Reads what a start reads: an interrupted restore, and with [standby] the name for leases. */
+static int reload_learn(const struct world *w, struct action_context *next, struct pending *p,
+                        struct err *e)
+{
+    int dirfd = next->job.dirfd;
+    if (w->cfg->standby.given && state_keep_holder(&next->state, dirfd, e) < 0)
+        return -1;
+    return pending_load(dirfd, p, e);
 }
 
 /* Switches to a new directory at the path of the dump directory. The new lock is taken before the
@@ -244,15 +259,14 @@ int reload_dump_dir(struct world *w, struct err *e)
     SCOPED(pending_free) struct pending p = {0};
     size_t n = strlen(w->cfg->dump_dir);
     const char *socket = clients_socket();
-    bool learns = knows_nothing(w);
     if (action_open(&next, w->cfg, false, e) < 0)
         return -1;
+    bool learns = reload_learns(w, &next.state);
     /* All steps that can fail come first. */
     int lock = action_password(&next, e) < 0 ? -1 : action_lock(&next, e);
     bool inside = strncmp(socket, w->cfg->dump_dir, n) == 0 && socket[n] == '/';
     if (lock < 0 || catalog_load(next.job.dirfd, w->cfg->name, &c, e) < 0 ||
-        (learns && pending_load(next.job.dirfd, &p, e) < 0) ||
-        (inside && clients_listen(w, e) < 0)) {
+        (learns && reload_learn(w, &next, &p, e) < 0) || (inside && clients_listen(w, e) < 0)) {
         if (lock >= 0)
             close(lock);
         catalog_free(&c);

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from wk.crash import go_on, stopped, wait_stopped
 from wk.keeper import DONE, FAILED, HELD, USER
+from wk.stores import Conditions
 from wk.util import wait_for
 
 pytestmark = pytest.mark.any_server
@@ -190,6 +191,36 @@ def test_dumps_that_appear_after_a_loss(lost, state):
     with open(path) as f:
         now = json.load(f)
     assert now["known"] and now["generation"] == known["generation"] + 1, now
+
+
+@pytest.mark.parametrize("lease", [{"lease": "none"}, {"lease": "s3", "ttl": "6s"}], ids=["none", "s3"])
+def test_the_directory_of_a_primary_appears(make_followed, liar, lease):
+    """With [standby], a supervisor with an empty directory is a standby, and fetches dumps. As soon as the directory of a primary
+    is put in place, the machine is the primary again with all that state.json knows, and restores its lost world."""
+    Conditions(liar)
+    keeper = make_followed(settings={"offsite": {"plain": "yes", **liar.settings()}, "standby": lease})
+    keeper.run("--check")  # tests what the lease needs of the store
+    keeper.start()
+    name = keeper.dump()["name"]
+    keeper.wait(lambda: (keeper.status()["offsite"] or {}).get("newest") == name, "it is stored")
+    before = keeper.world.snapshot()
+    keeper.stop()
+    path, aside = os.path.join(keeper.dumps_dir, "state.json"), keeper.dumps_dir + ".aside"
+    with open(path) as f:
+        known = json.load(f)
+    keeper.server.crash()
+    os.rename(keeper.dumps_dir, aside)
+    os.mkdir(keeper.dumps_dir, 0o700)
+    keeper.start("STANDBY")
+    keeper.wait(keeper.dumps, "the copy of its dump")
+    put_in_place(keeper, aside)
+    taken_up(keeper)
+    keeper.wait_log("-> UP: restored")
+    keeper.world.assert_is(before)
+    keeper.stop()
+    with open(path) as f:
+        now = json.load(f)
+    assert now["known"] and now["holder"] == known["holder"] and now["generation"] == known["generation"] + 1, now
 
 
 def test_while_a_dump_runs(keeper):
