@@ -170,16 +170,18 @@ static int request_ask(struct check *c, const struct ledger *l, const char *name
 }
 
 /* While a row is in the ledger, its unique key rejects a repeated request. Afterwards the trigger
- * rejects it. */
-static int request_facts(struct check *c, const struct ledger *l, struct err *e)
+ * rejects it. `trigger`: why the trigger is refused; ERR_NONE: it is right. */
+static int request_facts(struct check *c, const struct ledger *l, struct err *trigger,
+                         struct err *e)
 {
     const char *schema = l->schema, *table = l->cfg->table;
-    int safe = ledger_trigger_safe(c->db, l, e);
+    bool unsafe = false;
+    int rc = ledger_check_trigger(c->db, l, &unsafe, trigger);
     check_word(c, "request", "%s", l->request ? l->request->name : "");
     check_fact(c, "request_not_unique", false);
-    check_fact(c, "trigger_unsafe", safe == 0);
-    if (safe < 0)
-        return -1;
+    check_fact(c, "trigger_unsafe", unsafe);
+    if (rc < 0 && trigger->cls != ERR_REFUSED)
+        return err_pass(e, trigger);
     if (l->request) {
         if (request_ask(
                 c, l, "unique_keys",
@@ -284,10 +286,10 @@ void check_ledgers(struct check *c)
 {
     for (unsigned i = 0; i < c->cfg->ledger_count; i++) {
         struct ledger l = {0};
-        struct err e = {0};
+        struct err e = {0}, trigger = {0};
         check_word(c, "ledger", "%s", c->cfg->ledgers[i].name);
         if (ledger_open(c->db, c->cfg->schema, &c->cfg->ledgers[i], &l, &e) == 0 &&
-            request_facts(c, &l, &e) == 0) {
+            request_facts(c, &l, &trigger, &e) == 0) {
             column_facts(c, &l);
             level_facts(c, &l);
             rollup_facts(c, &l);
@@ -298,7 +300,7 @@ void check_ledgers(struct check *c)
             if (e.cls == ERR_NONE)
                 ledger_check_view(c->db, &l, &e);
             if (e.cls == ERR_NONE && json_array_size(missing) == 0)
-                ledger_check_trigger(c->db, &l, &e);
+                e = trigger;
         }
         check_error(c, "ledger", &e);
         CHECK_RULES(c, rules);

@@ -419,15 +419,17 @@ static char *trigger_here(struct db *db, const struct ledger *l, struct err *e)
         e);
 }
 
-int ledger_check_trigger(struct db *db, const struct ledger *l, struct err *e)
+int ledger_check_trigger(struct db *db, const struct ledger *l, bool *unsafe, struct err *e)
 {
     const char *trigger = LEDGER_OWN(l->cfg, "request");
-    if (!l->request)
+    if (!l->request && !unsafe)
         return 0;
     SCOPED(xfree) char *here = trigger_here(db, l, e);
+    if (unsafe)
+        *unsafe = here && here[1] != '1';
     if (!here && e->cls != ERR_NONE)
         return -1;
-    if (here && here[0] == '1')
+    if (!l->request || (here && here[0] == '1'))
         return 0;
     if (here)
         err_set(e, ERR_REFUSED, 0,
@@ -440,12 +442,6 @@ int ledger_check_trigger(struct db *db, const struct ledger *l, struct err *e)
                 "up could be counted twice",
                 l->cfg->name, l->cfg->table, trigger);
     return err_hint(e, "to create it again: worldkeeper --init");
-}
-
-int ledger_trigger_safe(struct db *db, const struct ledger *l, struct err *e)
-{
-    SCOPED(xfree) char *here = trigger_here(db, l, e);
-    return here ? here[1] == '1' : e->cls == ERR_NONE ? 1 : -1;
 }
 
 /* Replaces the trigger unless it is right. It may be on another table, for example after a RENAME.

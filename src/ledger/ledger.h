@@ -74,12 +74,10 @@ int ledger_missing(struct db *db, const struct ledger *l, json_t *names, struct 
  * array `made`. Creates views again, and a trigger that ledger_check_trigger() refuses. */
 int ledger_init(struct db *db, struct ledger *l, json_t *made, struct err *e);
 
-/* Returns 1 if the trigger for request ids reads no view in the place of NAME_request, or if the
- * table has no such trigger; else 0, or -1. */
-int ledger_trigger_safe(struct db *db, const struct ledger *l, struct err *e);
 /* ERR_REFUSED: the trigger for request ids is not on the ledger's table, or was created for another
- * column or another engine. */
-int ledger_check_trigger(struct db *db, const struct ledger *l, struct err *e);
+ * column or another engine. Sets `unsafe` (may be NULL) to whether the table has such a trigger and
+ * that also reads a view in the place of NAME_request. */
+int ledger_check_trigger(struct db *db, const struct ledger *l, bool *unsafe, struct err *e);
 /* ERR_REFUSED: NAME_total was created for another table, or for another engine of it. */
 int ledger_check_view(struct db *db, const struct ledger *l, struct err *e);
 

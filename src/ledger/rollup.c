@@ -150,7 +150,7 @@ int ledger_rollup(struct db *db, struct ledger *l, const struct ledger_options *
                 l->cfg->name, l->cfg->table);
         return err_hint(e, "%s", sql.p);
     }
-    if (ledger_check_view(db, l, e) < 0 || ledger_check_trigger(db, l, e) < 0)
+    if (ledger_check_view(db, l, e) < 0 || ledger_check_trigger(db, l, NULL, e) < 0)
         return -1;
     sql_ident2(&r.table, l->schema, l->cfg->table);
     sql_ident2(&r.rollup, l->schema, LEDGER_OWN(l->cfg, "rollup"));

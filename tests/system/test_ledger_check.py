@@ -3,6 +3,7 @@ import os
 import re
 
 import pytest
+from test_dump_text import Overheard
 from test_ledger import LEDGER, make
 from wk.keeper import DONE, USER
 from wk.server import MYSQL
@@ -179,6 +180,19 @@ def test_request_ids(keeper, engine):
     assert [x["level"] for x in findings(keeper)] == ["ok"], findings(keeper)
     keeper.world.sql(f"ALTER TABLE gains ENGINE={'InnoDB' if engine == 'MEMORY' else 'MEMORY'}", "DROP TABLE xp_rollup")
     found(keeper, "another engine")
+
+
+def test_the_trigger_is_asked_for_once(make_world, make_keeper, make_server):
+    """--check reads all that it judges of a ledger's trigger with one statement."""
+    keeper = make_keeper(make_world(on=make_server()))
+    make(keeper.world, "MEMORY")
+    keeper.world.sql("ALTER TABLE gains ADD token VARCHAR(36) CHARACTER SET ascii NULL UNIQUE")
+    keeper.configure({"ledger xp": {**LEDGER, "request": "token"}})
+    keeper.server.grant(USER + "@localhost", keeper.world.schema, PRIVILEGES)
+    keeper.init()
+    with Overheard(keeper.server) as log:
+        assert [c["level"] for c in findings(keeper)] == ["ok"], findings(keeper)
+    assert len(log.statements("CONCAT(ACTION_TIMING=")) == 1
 
 
 def test_rules_that_were_broken(ledger):
