@@ -36,11 +36,11 @@ static void values_lower(const char *s, char *out, size_t size)
     out[i] = '\0';
 }
 
-/* Reads digits only. Returns -1 for anything else, and for more than nine digits. */
+/* Reads digits only. Returns -1 for anything else, and for more than 18 digits. */
 static int64_t values_digits(const char *s)
 {
     size_t len = strspn(s, "0123456789");
-    return len == 0 || len > 9 || s[len] ? -1 : (int64_t)strtol(s, NULL, 10);
+    return len == 0 || len > 18 || s[len] ? -1 : (int64_t)strtoll(s, NULL, 10);
 }
 
 char *config_next_part(const char **list)
@@ -218,11 +218,12 @@ static void exact_duration(int64_t ms, char *out, size_t size)
 static void guess_unit(const char *value, const char *example, char out[32])
 {
     size_t n = 0;
-    out[0] = '\0';
     for (const char *p = value; *p; p++)
         if (*p != ' ' && *p != '\t') {
-            if (n >= 20)
+            if (n >= 20) {
+                out[0] = '\0';
                 return;
+            }
             out[n++] = *p;
         }
     out[n] = '\0';

@@ -644,6 +644,66 @@ static void test_bad_numbers(void **state)
     EXPECT_ALL(cases);
 }
 
+/* Fills the stack that the next call uses, so that it finds no other values there. */
+static void fill_stack(char with)
+{
+    volatile char room[4096];
+    for (size_t i = 0; i < sizeof room; i++)
+        room[i] = with;
+}
+
+/* No unit is guessed for a value of more than 20 characters, whatever the stack has. */
+static void test_no_long_guess(void **state)
+{
+    static const struct {
+        const char *section, *name, *value, *hint;
+    } cases[] = {
+        {"dump", "interval", "1h 1h 1h 1h 1h 1h 1h 1h 1h 1h",
+         "write 1h1h1h1h1h1h1h1h1h1h (units: ms, s, m, h, d, w)"},
+        {"dump", "interval", "1h 1h 1h 1h 1h 1h 1h 1h 1h 1h 1h",
+         "units: ms, s, m, h, d, w; such as 15m or 1h30m"},
+        {"dump", "interval", "15 minutes and thirty seconds",
+         "units: ms, s, m, h, d, w; such as 15m or 1h30m"},
+        {"dump", "interval", A50 A50, "units: ms, s, m, h, d, w; such as 15m or 1h30m"},
+        {"alert", "disk_low", "0000 0000 0000 0000 5GiB", "write 00000000000000005GiB"},
+        {"alert", "disk_low", "0000 0000 0000 0000 005G iB", "such as 1GiB"},
+    };
+    static const char stack[] = {'\0', '1', 'h'};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t w = 0; w < sizeof stack; w++) {
+            const struct config_key *k =
+                &config_keys[config_key_find(cases[i].section, cases[i].name)];
+            struct config object;
+            struct err bad = {0};
+            fill_stack(stack[w]);
+            assert_int_equal(config_set(&object, k, cases[i].value, &bad), -1);
+            assert_string_equal(bad.hint, cases[i].hint);
+        }
+}
+
+/* Each number that the message about a key allows is accepted. */
+static void test_limits_of_numbers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        for (int last = 0; k->kind == CONFIG_NUMBER && last < 2; last++) {
+            union {
+                struct config config;
+                struct config_ledger ledger;
+                struct config_webhook webhook;
+            } object = {0};
+            struct err bad = {0};
+            SCOPED(xfree) char *value = xasprintf("%lld", (long long)(last ? k->max : k->min));
+            if (config_set(&object, k, value, &bad) < 0)
+                fail_msg("[%s] %s = %s %s", k->section, k->name, value, bad.text);
+        }
+    }
+    expect(BASE "level = 9999999999\n",
+           ":9: [dump] level: value '9999999999' is not in range; allowed: 1 to 9", "");
+}
+
 static void test_bad_words(void **state)
 {
     (void)state;
@@ -1404,7 +1464,8 @@ int main(void)
         cmocka_unit_test(test_example_loads),  cmocka_unit_test(test_example_is_complete),
         cmocka_unit_test(test_random_bytes),   cmocka_unit_test(test_broken_example),
         cmocka_unit_test(test_random_words),   cmocka_unit_test(test_nothing_is_cut),
-        cmocka_unit_test(test_distance),
+        cmocka_unit_test(test_distance),       cmocka_unit_test(test_limits_of_numbers),
+        cmocka_unit_test(test_no_long_guess),
     };
     return cmocka_run_group_tests_name("config", tests, set_up, tear_down);
 }
