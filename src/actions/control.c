@@ -29,8 +29,8 @@
 #define NAME_PATIENCE_MS 1000
 #define OWN_DIR "give each world its own [control] dir"
 
-/* Opens the directory for the socket: the configured one, systemd's, our own under /run, or the
- * dump directory. */
+/* Opens the directory for the socket: the configured one, systemd's, an existing one of our own
+ * under /run, or the dump directory. */
 static int control_dir(const struct config *cfg, unsigned flags, char path[256], struct err *e)
 {
     const char *run = getenv("RUNTIME_DIRECTORY");
