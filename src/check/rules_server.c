@@ -573,7 +573,9 @@ static const struct check_rule server[] = {
      DB_UNSET_FOR_GOOD("enforce_storage_engine", "NULL"), true},
     {"settings", "disabled", CHECK_FAIL,
      "disabled_storage_engines = {disabled}: no MEMORY table can be created",
-     "remove MEMORY from it in the server's option file, and restart the server", true},
+     "remove MEMORY from it in the server's option file, and restart the server, which empties "
+     "MEMORY tables: dump first",
+     true},
     {"settings", "@session.sql_require_primary_key no_key", CHECK_FAIL,
      "sql_require_primary_key is on, but table {keyless} has no key: a restore could not create it",
      "GRANT {keys_privilege} ON *.* TO {account}; or give that table a primary key", true},

@@ -159,7 +159,7 @@ static const struct {
     {1290, "read_only", NULL},
     {1290, "option",
      "the server was started with the option that the error names: remove it from its config file "
-     "or command line, and restart the server"},
+     "or command line, and restart the server, which empties MEMORY tables: dump first"},
     {DB_TABLE_FULL, "(temporary)", HINT_TEMPORARY},
     {DB_TABLE_FULL, "#sql", HINT_TEMPORARY},
     {DB_IS_VIEW, "(null)", DB_VIEW_HINT},

@@ -291,11 +291,16 @@ void draft_server_options(const struct draft_server *s, struct draft_options *ou
             xasprintf("SET @@GLOBAL.max_heap_table_size=%" PRIu64 ";", wanted), false);
 }
 
-void draft_server_file(const struct draft_options *o, const char *world, struct buf *out)
+void draft_server_file(const struct draft_options *o, const char *world, const char *before,
+                       struct buf *out)
 {
-    buf_printf(out, "# For world %s, written by worldkeeper-setup.\n[mysqld]\n", world);
+    if (*before)
+        buf_adds(out, before);
+    else
+        buf_printf(out, "# For world %s, written by worldkeeper-setup.\n[mysqld]\n", world);
     for (size_t i = 0; i < o->count; i++)
-        buf_printf(out, "# %s\n%s\n", o->list[i].reason, o->list[i].line);
+        if (!o->list[i].written)
+            buf_printf(out, "# %s\n%s\n", o->list[i].reason, o->list[i].line);
 }
 
 void draft_options_drop(struct draft_options *o, size_t i)

@@ -63,14 +63,18 @@ struct draft_option {
     const char *reason;
     char *now;
     bool restart;
-    bool costs; /* the game pays for it: a question of its own, with no as the default */
+    bool costs;   /* the game pays for it: a question of its own, with no as the default */
+    bool written; /* the option file of an earlier run has the line */
 };
 struct draft_options {
     struct draft_option list[8];
     size_t count;
 };
 void draft_server_options(const struct draft_server *s, struct draft_options *out);
-void draft_server_file(const struct draft_options *o, const char *world, struct buf *out);
+/* Appends the option file: `before`, which an earlier run wrote ("": there is none), and the lines
+ * that it lacks. Of two lines for one variable the server takes the last. */
+void draft_server_file(const struct draft_options *o, const char *world, const char *before,
+                       struct buf *out);
 /* Removes one of them. */
 void draft_options_drop(struct draft_options *o, size_t i);
 void draft_options_free(struct draft_options *o);

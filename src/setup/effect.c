@@ -114,17 +114,35 @@ int effect_open(int place, const char *name)
     return -1;
 }
 
-/* Returns 1 if the file has this text, 0 if it has another text or is not a file, -1 if it does not
- * exist. */
-static int compare_file(int place, const char *name, const char *text)
+/* Computes the SHA-256 of a file's text; "": it is not a file that can be read. Returns false if it
+ * does not exist. */
+static bool digest_file(int place, const char *name, char sum[65])
 {
     SCOPED(buf_free) struct buf there = {.secret = true};
     SCOPED(file_close) int fd = effect_open(place, name);
+    sum[0] = '\0';
     if (fd < 0)
-        return errno == ENOENT ? -1 : 0;
-    if (file_read_fd(fd, name, FILE_LARGEST, &there, NULL) < 0)
-        return 0;
-    return strcmp(there.p ? there.p : "", text) == 0;
+        return errno != ENOENT;
+    if (file_read_fd(fd, name, FILE_LARGEST, &there, NULL) == 0)
+        effect_digest(there.p, there.len, sum);
+    return true;
+}
+
+bool effect_is_own(const struct effects *x, const char *path, struct buf *text)
+{
+    char sum[65];
+    const char *name;
+    struct err ignored = {0};
+    SCOPED(buf_free) struct buf there = {0};
+    SCOPED(file_close) int place = file_open_place(path, &name, &ignored);
+    SCOPED(file_close) int fd = place < 0 ? -1 : effect_open(place, name);
+    if (fd < 0 || file_read_fd(fd, path, FILE_LARGEST, &there, &ignored) < 0)
+        return false;
+    effect_digest(there.p, there.len, sum);
+    if (!made_wrote(&x->made, path, sum))
+        return false;
+    buf_add(text, there.p, there.len);
+    return true;
 }
 
 /* Writes a temporary file, changes its owner and renames it. So no process ever sees a partial
@@ -152,28 +170,39 @@ static int effect_write_file(struct effects *x, int place, const char *path, con
     return -1;
 }
 
+/* Reports a file that is left unchanged because somebody else has given it its text. */
+static void say_left(const char *path, const char *text, bool secret)
+{
+    talk_line("%s exists with different contents and is left unchanged%s\n", path,
+              secret ? "" : "; setup would have written:");
+    if (!secret)
+        talk_show(text, "    ");
+}
+
 int effect_file(struct effects *x, const char *path, const char *text, mode_t mode, bool ours,
                 bool secret, struct err *e)
 {
-    char sum[65];
+    char sum[65], before[65];
     const char *name;
     struct err why = {0};
     SCOPED(file_close) int place = file_open_place(path, &name, &why);
     if (place < 0 && (!x->dry || why.num != ENOENT)) /* a dry run made no directory */
         return err_pass(e, &why);
-    int there = place < 0 ? -1 : compare_file(place, name, text);
-    if (there >= 0) {
-        if (there == 0)
-            talk_line("%s exists with different contents and is left unchanged\n", path);
+    effect_digest(text, strlen(text), sum);
+    bool there = place >= 0 && digest_file(place, name, before);
+    if (there && strcmp(before, sum) == 0)
+        return 0;
+    if (there && !made_wrote(&x->made, path, before)) {
+        say_left(path, text, secret);
         return 0;
     }
-    effect_digest(text, strlen(text), sum);
     int go = effect_begin(x, e);
     if (go < 0)
         return -1;
-    if (go && (made_note(&x->made, MADE_FILE, path, sum, NULL, e) < 0 ||
+    if (go && (made_note(&x->made, MADE_FILE, path, sum, there ? before : NULL, e) < 0 ||
                effect_write_file(x, place, path, text, mode, ours, e) < 0)) {
-        made_drop(&x->made, MADE_FILE, path);
+        if (!there)
+            made_drop(&x->made, MADE_FILE, path);
         return -1;
     }
     talk_line("%s file %s (mode %04o%s%s)%s\n", x->dry ? "would write" : "wrote", path,
@@ -181,7 +210,7 @@ int effect_file(struct effects *x, const char *path, const char *text, mode_t mo
               !x->dry || secret ? "" : ":");
     if (x->dry && !secret)
         talk_show(text, "    ");
-    return 0;
+    return 1;
 }
 
 int effect_adopt(struct effects *x, const char *path, struct err *e)
@@ -201,7 +230,7 @@ int effect_adopt(struct effects *x, const char *path, struct err *e)
     return made_note(&x->made, MADE_FILE, path, sum, NULL, e);
 }
 
-int effect_remove(struct effects *x, const char *path, const char *sum, struct err *e)
+int effect_remove(struct effects *x, const struct made *m, const char *path, struct err *e)
 {
     char now[65];
     const char *name;
@@ -216,7 +245,7 @@ int effect_remove(struct effects *x, const char *path, const char *sum, struct e
     if (file_read_fd(fd, path, FILE_LARGEST, &text, e) < 0)
         return -1;
     effect_digest(text.p, text.len, now);
-    if (strcmp(now, sum) != 0) {
+    if (!made_wrote(m, path, now)) {
         talk_line("%s was changed since, and stays\n", path);
         return 0;
     }
@@ -283,16 +312,17 @@ static char *effect_set_back(struct db *db, const char *setting, struct err *e)
 }
 
 /* Records a setting. PERSIST also sets the value in the running server: that value is recorded
- * first and undone last. After the change, the value is recorded as the server shows it: ON for
- * 1. */
+ * first and undone last. After the change, the value is recorded as the server shows it: ON for 1.
+ * A value that an earlier run set is not one to return to. */
 static int note_setting(struct effects *x, const char *name, bool persisted, const char *wanted,
                         struct err *e)
 {
     for (int i = 0; i < (persisted ? 2 : 1); i++) {
         SCOPED(xfree) char *setting = xasprintf("%s%s", i ? PERSISTED : "GLOBAL.", name);
-        SCOPED(xfree) char *back = wanted ? effect_set_back(x->db, setting, e) : NULL;
-        SCOPED(xfree) char *value =
-            wanted ? xstrdup(wanted) : effect_setting_value(x->db, setting, e);
+        SCOPED(xfree) char *now = effect_setting_value(x->db, setting, e);
+        bool own = now && *now && strcmp(made_sum(&x->made, MADE_SETTING, setting), now) == 0;
+        SCOPED(xfree) char *back = wanted && !own ? effect_set_back(x->db, setting, e) : NULL;
+        const char *value = wanted ? wanted : now;
         if (e->cls != ERR_NONE)
             return err_step(e, "cannot read the present value of %s", name);
         if (value && made_note(&x->made, MADE_SETTING, setting, value, back, e) < 0)

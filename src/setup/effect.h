@@ -29,9 +29,12 @@ void effect_show_made(const struct made *m);
 /* Creates a directory and its missing parents; `ours`: it belongs to the service's user. */
 int effect_dir(struct effects *x, const char *path, mode_t mode, bool ours, struct err *e);
 /* Writes a file beside its name and renames it. `secret`: its text is not shown. A file with
- * another text is left unchanged, and that is reported. */
+ * another text is replaced if setup gave it that text; otherwise it is left unchanged, and that is
+ * reported. Returns 1 if the file was written, 0 if not, -1 on error. */
 int effect_file(struct effects *x, const char *path, const char *text, mode_t mode, bool ours,
                 bool secret, struct err *e);
+/* Returns true if the file has the text that setup gave it, which is appended to `text`. */
+bool effect_is_own(const struct effects *x, const char *path, struct buf *text);
 /* Opens a regular file for reading. Returns the descriptor, or -1 with errno: ENOENT if it does not
  * exist, EINVAL if it is something else. */
 int effect_open(int place, const char *name);
@@ -51,9 +54,10 @@ int effect_run(struct effects *x, const char *const *argv, struct err *e);
 int effect_run_whole(struct effects *x, const char *const *argv, const char *notice, struct err *e);
 /* Records a file that another program made for us, as if setup had made it. */
 int effect_adopt(struct effects *x, const char *path, struct err *e);
-/* Removes a file whose text has this SHA-256. Returns 1 if the file was removed or does not
- * exist; 0 if its text is another one: it is left unchanged, and that is reported; -1 on error. */
-int effect_remove(struct effects *x, const char *path, const char *sum, struct err *e);
+/* Removes a file that still has the text which setup gave it, as the record `m` says. Returns 1 if
+ * the file was removed or does not exist; 0 if its text is another one: it is left unchanged, and
+ * that is reported; -1 on error. */
+int effect_remove(struct effects *x, const struct made *m, const char *path, struct err *e);
 /* Runs a program and reads its output, up to `limit` bytes. Returns its exit status, or -1. It
  * changes nothing, and is also run in a dry run. */
 int effect_read(const char *const *argv, size_t limit, struct buf *out, struct err *e);

@@ -21,21 +21,12 @@ static bool was_declined(struct world *w)
     return declined;
 }
 
-/* Says that only a restart is missing: the option file already has the lines that enable the binary
- * log. */
-static void say_restart(struct world *w)
-{
-    SCOPED(xfree) char *service = restart_service(w->s);
-    talk_say("The journal begins with the server's next restart, after which the world is restored "
-             "automatically%s%s\n",
-             service ? ":\n  systemctl restart " : ".", service ? service : "");
-}
-
 static void say_journal(struct world *w)
 {
     SCOPED(binlog_prerequisites_free) struct binlog_prerequisites is = {0};
     struct err why = {0};
-    if (w->cfg->journal == JOURNAL_OFF || was_declined(w))
+    bool none = w->cfg->journal == JOURNAL_OFF || was_declined(w);
+    if (none)
         is.reason = xstrdup("no journal is kept");
     else if (binlog_prerequisites(w->s->db, w->cfg->schema, &is, &why) < 0)
         is.reason = xstrdup(why.text);
@@ -47,8 +38,8 @@ static void say_journal(struct world *w)
                  "dump\n"
                  "Not yet:\n  what was played after that dump: %s\n",
                  is.reason);
-    if (is.reason && w->cfg->journal != JOURNAL_OFF && restart_needed(w))
-        say_restart(w);
+    if (is.reason && !none && restart_needed(w))
+        restart_say(w);
 }
 
 void known_say(struct world *w)

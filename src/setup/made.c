@@ -144,6 +144,12 @@ const char *made_sum(const struct made *m, enum made_kind kind, const char *name
     return js_text(made_find(m, kind, name), "sum");
 }
 
+bool made_wrote(const struct made *m, const char *path, const char *sum)
+{
+    const json_t *o = made_find(m, MADE_FILE, path);
+    return sum[0] && (strcmp(js_text(o, "sum"), sum) == 0 || strcmp(js_text(o, "undo"), sum) == 0);
+}
+
 int made_note(struct made *m, enum made_kind kind, const char *name, const char *sum,
               const char *undo, struct err *e)
 {

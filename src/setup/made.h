@@ -10,8 +10,9 @@
 #include "config/config.h"
 
 enum made_kind {
-    MADE_DIR,       /* name: path */
-    MADE_FILE,      /* name: path; sum: SHA-256 of its text */
+    MADE_DIR, /* name: path */
+    /* name: path; sum: SHA-256 of its text; undo: that of the text which this one replaced */
+    MADE_FILE,
     MADE_ACCOUNT,   /* name: user@host */
     MADE_STATEMENT, /* name: the statement; undo: the one that takes it back, "": nothing does */
     MADE_SENTINEL,  /* name: of the table in the world's schema, with its lease table */
@@ -46,8 +47,8 @@ struct config_mysql made_server(const struct made *m);
 void made_set_scripts(struct made *m, const char *dir);
 /* Returns that directory, which belongs to the record; NULL: the record has none. */
 const char *made_scripts(const struct made *m);
-/* Records a thing unless it is already recorded. `sum` replaces an earlier one; either text may be
- * NULL. */
+/* Records a thing unless it is already recorded. `sum` and `undo` replace earlier ones; either may
+ * be NULL. */
 int made_note(struct made *m, enum made_kind kind, const char *name, const char *sum,
               const char *undo, struct err *e);
 /* Records a statement before the i-th thing, so that --undo reverts it later than that. */
@@ -57,6 +58,9 @@ int made_take(struct made *m, const struct made *from, size_t i, struct err *e);
 bool made_has(const struct made *m, enum made_kind kind, const char *name);
 /* Returns the recorded `sum`, until the record changes; "": none is recorded. */
 const char *made_sum(const struct made *m, enum made_kind kind, const char *name);
+/* Returns true if setup gave the file the text with this SHA-256: the recorded one, or the one that
+ * it replaced, because setup may have been killed before it did. */
+bool made_wrote(const struct made *m, const char *path, const char *sum);
 /* Removes the i-th thing, which no longer exists. */
 int made_forget(struct made *m, size_t i, struct err *e);
 /* Removes a thing that could not be made, if it is recorded. */

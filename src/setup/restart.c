@@ -30,7 +30,31 @@ bool restart_needed(const struct world *w)
     return restart && w->server_file && w->write_server_file;
 }
 
-char *restart_service(const struct setup *s)
+bool restart_file_has(const char *path, const struct draft_option *o)
+{
+    size_t n = strcspn(o->line, " =");
+    SCOPED(xfree) char *name = xstrndup(o->line, n);
+    SCOPED(option_search_free) struct option_search search = {.name = name};
+    option_file(&search, path);
+    if (!search.value.len)
+        return false;
+    return o->restart ? strcmp(search.value.p, "0") != 0
+                      : strcasecmp(search.value.p, o->line + n + strspn(o->line + n, " =")) == 0;
+}
+
+/* Returns the line that requires the restart and that the option file lacks; NULL: it lacks none.
+ */
+static const char *restart_lacks(const struct world *w)
+{
+    for (size_t i = 0; i < w->options.count; i++)
+        if (w->options.list[i].restart && !restart_file_has(w->server_file, &w->options.list[i]))
+            return w->options.list[i].line;
+    return NULL;
+}
+
+/* Returns the systemd service of the server, if systemd started it on this machine; NULL: not
+ * known. The caller frees it. */
+static char *restart_service(const struct setup *s)
 {
     SCOPED(buf_free) struct buf text = {0};
     struct err ignored = {0};
@@ -117,38 +141,51 @@ static char *restart_unkept(struct setup *s, const struct survey *survey, bool b
 /* Prints why setup does not restart the server. Fails if an option requested the restart. */
 static int restart_cannot(const struct setup *s, const char *why, struct err *e)
 {
-    if (s->restart_server)
-        return err_set(e, ERR_REFUSED, 0, "--restart-server: %s", why);
+    if (s->restart_server) {
+        err_set(e, ERR_REFUSED, 0, "--restart-server: %s", why);
+        return err_hint(e, "without --restart-server, setup says at its end what is left to do");
+    }
     talk_say("Setup does not restart the server itself: %s.\n", why);
     return 0;
 }
 
-/* Returns why setup must not restart the server because of other servers that it works with; NULL
- * if there is no such reason. The caller frees it. */
-static char *restart_harms(const struct world *w, const char *service)
+/* Returns why nobody should restart the server because of other servers that it works with; NULL
+ * if there is no such reason, also for a node of a cluster, which *is then describes. The caller
+ * frees it. */
+static char *restart_harms(struct db *db, struct galera *is)
 {
     struct err why = {0};
-    struct galera is = {0};
-    struct db *db = w->s->db;
-    int replica = replicas_fed(db, &why), node = replica < 0 ? -1 : galera_look(db, &is, &why);
+    int replica = replicas_fed(db, &why), node = replica < 0 ? -1 : galera_look(db, is, &why);
     if (node < 0)
         return xasprintf("whether it is a replica or in a cluster is not known (%s)", why.text);
-    if (replica)
-        return xasprintf("it is a replica, and the first UPDATE or DELETE that its source sends to "
-                         "the emptied tables stops replication (error 1032). Keep the world on the "
-                         "source; systemctl restart %s restarts this server all the same",
-                         service);
-    if (!node)
-        return NULL;
+    return replica ? xstrdup("it is a replica, and the first UPDATE or DELETE that its source "
+                             "sends to the emptied tables stops replication (error 1032). Keep the "
+                             "world on the source")
+                   : NULL;
+}
+
+/* Returns why setup cannot restart the server; NULL: it can. The caller frees it. */
+static char *restart_prevented(struct world *w, const char *service)
+{
+    struct setup *s = w->s;
+    struct galera is = {0};
+    const char *line = w->may_add ? NULL : restart_lacks(w);
+    if (line)
+        return xasprintf("%s does not enable \"%s\"", w->server_file, line);
+    if (!service)
+        return xstrdup("no systemd service on this machine is known to run it");
+    if (s->journal_declined)
+        return xstrdup("the privileges that a journal needs were declined");
+    SCOPED(xfree) char *other = restart_unkept(s, &s->survey, true);
+    if (other)
+        return xasprintf("schema %s has MEMORY tables and is not supervised", other);
+    char *harm = restart_harms(s->db, &is);
+    if (harm || !is.size[0])
+        return harm;
     /* A node whose writes are blocked does not end: its shutdown waits for the cluster's writes. */
-    SCOPED(xfree) char *begin = strcmp(is.size, "1") == 0
-                                    ? xasprintf("systemctl stop %s && galera_new_cluster", service)
-                                    : xasprintf("systemctl restart %s", service);
-    return xasprintf(
-        "it is node %s of a Galera cluster of %s, which does not end while all writes "
-        "wait for a last dump. Do it while nobody plays: worldkeeper --world %s --dump "
-        "&& %s",
-        is.node, is.size, w->name, begin);
+    return xasprintf("it is node %s of a Galera cluster of %s, which does not end while all writes "
+                     "wait for a last dump",
+                     is.node, is.size);
 }
 
 int restart_ask(struct world *w, struct err *e)
@@ -157,19 +194,9 @@ int restart_ask(struct world *w, struct err *e)
     if (!restart_needed(w) || s->restart_known)
         return 0;
     SCOPED(xfree) char *service = restart_service(s);
-    if (!service)
-        return restart_cannot(s, "no systemd service on this machine is known to run it", e);
-    if (s->journal_declined)
-        return restart_cannot(s, "the privileges that a journal needs were declined", e);
-    SCOPED(xfree) char *other = restart_unkept(s, &s->survey, true);
-    if (other) {
-        SCOPED(xfree) char *why =
-            xasprintf("schema %s has MEMORY tables and is not supervised", other);
+    SCOPED(xfree) char *why = restart_prevented(w, service);
+    if (why)
         return restart_cannot(s, why, e);
-    }
-    SCOPED(xfree) char *harm = restart_harms(w, service);
-    if (harm)
-        return restart_cannot(s, harm, e);
     s->restart_known = true;
     talk_say("Setup can restart it at the end (systemctl restart %s), after the first dump has "
              "passed its drill. All writes then wait while a last dump is taken, so that it has "
@@ -183,16 +210,72 @@ int restart_ask(struct world *w, struct err *e)
                : talk_yes("Restart the server at the end?", false, &s->restart_server, e);
 }
 
-/* ---- before it ---- */
+/* ---- by hand ---- */
 
-/* Returns true if the option of a line "name = value" is on in the file, with any value. */
-static bool is_set(const char *path, const char *line)
+/* Returns true for a world whose rows a restart of the server would empty. */
+static bool restart_empties(const struct setup *s, const struct config *cfg)
 {
-    SCOPED(xfree) char *name = xstrndup(line, strcspn(line, " ="));
-    SCOPED(option_search_free) struct option_search search = {.name = name};
-    option_file(&search, path);
-    return search.value.len && strcmp(search.value.p, "0") != 0;
+    return cfg && !cfg->retired && setup_same_server(s, &cfg->mysql);
 }
+
+struct dumps {
+    const struct setup *s;
+    struct buf commands;
+};
+
+static void add_dump(void *arg, const char *path, const struct config *cfg, const struct err *why)
+{
+    struct dumps *d = arg;
+    const char *file = strrchr(path, '/') + 1;
+    (void)why;
+    if (!restart_empties(d->s, cfg))
+        return;
+    SCOPED(xfree) char *name = xstrndup(file, strlen(file) - strlen(".ini"));
+    buf_adds(&d->commands, d->commands.len ? " && worldkeeper --world " : "worldkeeper --world ");
+    buf_shell(&d->commands, name);
+    buf_adds(&d->commands, " --dump");
+}
+
+/* Prints the commands: a dump of each world of the server, and the restart if all succeed. */
+static void say_commands(const struct setup *s, const struct galera *is)
+{
+    struct err ignored;
+    struct dumps d = {.s = s};
+    SCOPED(xfree) char *dir = setup_path(s, "/etc/worldkeeper");
+    SCOPED(xfree) char *service = restart_service(s);
+    worlds_each(dir, add_dump, &d, &ignored);
+    talk_say("The journal begins with the server's next restart, after which the world is restored "
+             "automatically. Restart it while nobody plays, right after a dump:\n");
+    if (!service)
+        talk_line("  %s\n", d.commands.p);
+    else if (strcmp(is->size, "1") == 0)
+        talk_line("  %s && systemctl stop %s && galera_new_cluster\n", d.commands.p, service);
+    else
+        talk_line("  %s && systemctl restart %s\n", d.commands.p, service);
+    buf_free(&d.commands);
+}
+
+void restart_say(struct world *w)
+{
+    struct galera is = {0};
+    const char *line = restart_lacks(w);
+    SCOPED(xfree) char *harm = restart_harms(w->s->db, &is);
+    SCOPED(xfree) char *other = restart_unkept(w->s, &w->s->survey, false);
+    if (line)
+        talk_say("The journal needs a restart of the server, but %s does not enable \"%s\". Add "
+                 "that line under [mysqld], then run worldkeeper-setup again.\n",
+                 w->server_file, line);
+    else if (harm)
+        talk_say("The journal needs a restart of the server, but %s.\n", harm);
+    else if (other)
+        talk_say("The journal needs a restart of the server, but schema %s has MEMORY tables, and "
+                 "no world that keeps it is up: the restart would empty it.\n",
+                 other);
+    else
+        say_commands(w->s, &is);
+}
+
+/* ---- before it ---- */
 
 /* Checks the option files, because a file that was edited may lack the line that requires the
  * restart. */
@@ -200,13 +283,11 @@ static int check_files(const struct setup *s, struct err *e)
 {
     for (size_t i = 0; i < s->world_count; i++) {
         const struct world *w = s->worlds[i];
-        if (!restart_needed(w))
-            continue;
-        for (size_t k = 0; k < w->options.count; k++)
-            if (w->options.list[k].restart && !is_set(w->server_file, w->options.list[k].line))
-                return err_set(e, ERR_REFUSED, 0,
-                               "the server was not restarted: %s does not enable \"%s\"",
-                               w->server_file, w->options.list[k].line);
+        const char *line = restart_needed(w) ? restart_lacks(w) : NULL;
+        if (line)
+            return err_set(e, ERR_REFUSED, 0,
+                           "the server was not restarted: %s does not enable \"%s\"",
+                           w->server_file, line);
     }
     return 0;
 }
@@ -223,7 +304,7 @@ static void restart_dump(void *arg, const char *path, const struct config *cfg,
     static const char *const options[] = {"--dump", NULL};
     struct last *l = arg;
     (void)why;
-    if (!cfg || cfg->retired || l->rc < 0 || !setup_same_server(l->s, &cfg->mysql))
+    if (l->rc < 0 || !restart_empties(l->s, cfg))
         return;
     l->rc = effect_keeper(&l->s->x, path, options, l->e);
     if (l->rc > 0)
@@ -342,8 +423,7 @@ static int restart_take_back(struct setup *s, const char *service, struct err *e
         const struct world *w = s->worlds[i];
         if (!restart_needed(w))
             continue;
-        const char *sum = made_sum(&w->made, MADE_FILE, w->server_file);
-        int rc = effect_remove(&s->x, w->server_file, sum, &again);
+        int rc = effect_remove(&s->x, &w->made, w->server_file, &again);
         if (rc < 0)
             talk_say("%s\n", again.text);
         err_clear(&again);

@@ -11,14 +11,18 @@
 
 /* Returns true if the written options take effect only with a server restart. */
 bool restart_needed(const struct world *w);
+/* Returns true if an option file of the server has the option with its value; for one that needs a
+ * restart, with any value that turns it on. */
+bool restart_file_has(const char *path, const struct draft_option *o);
 /* Asks, with the other questions, whether the server is to be restarted at the end. */
 int restart_ask(struct world *w, struct err *e);
 /* Restarts the server if that was agreed, without losing a row that was acknowledged before, and
  * waits until each world is up and followed. */
 int restart_server(struct setup *s, struct err *e);
-/* Returns the systemd service of the server, if systemd started it on this machine; NULL: not
- * known. The caller frees it. */
-char *restart_service(const struct setup *s);
+/* Prints how a person restarts the server, with a dump of each of its worlds before; or why that
+ * would not begin the journal, or would lose rows. Requires restart_needed(), after all worlds were
+ * set up. */
+void restart_say(struct world *w);
 
 /* Return whether the world is UP, or in another state, by its supervisor's answer, or by the last
  * published status. */

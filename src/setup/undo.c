@@ -21,9 +21,9 @@
 #define NO_GRANT 1141
 #define NO_TABLE_GRANT 1147
 
-static int remove_file(struct setup *s, const char *path, const char *sum, struct err *e)
+static int remove_file(struct setup *s, const char *path, struct err *e)
 {
-    int rc = effect_remove(&s->x, path, sum, e);
+    int rc = effect_remove(&s->x, &s->x.made, path, e);
     if (rc > 0 && strstr(path, SERVER_FILE))
         talk_say(
             "  the server keeps the options that it was started with until its next restart\n");
@@ -147,7 +147,7 @@ static int undo_remove_one(struct setup *s, const json_t *o, struct err *e)
     case MADE_DIR:
         return remove_dir(s, name, e);
     case MADE_FILE:
-        return remove_file(s, name, js_text(o, "sum"), e);
+        return remove_file(s, name, e);
     case MADE_ACCOUNT:
         return drop_account(s, name, e);
     case MADE_STATEMENT:

@@ -151,8 +151,7 @@ static void look_at_server(struct world *w)
     }
 }
 
-/* Asks for each option that costs the game something. An existing file is not extended, so it is
- * not asked for then. */
+/* Asks for each option that costs the game something, but not again after an earlier run. */
 static int ask_costly_options(struct world *w, struct err *e)
 {
     bool there = w->server_file && access(w->server_file, F_OK) == 0;
@@ -173,6 +172,27 @@ static int ask_costly_options(struct world *w, struct err *e)
     return 0;
 }
 
+/* Looks at the option file of an earlier run. What it lacks is added to it, unless somebody has
+ * changed it since: then that is for the person to do. */
+static int ask_old_server_file(struct world *w, const char *question, struct err *e)
+{
+    SCOPED(buf_free) struct buf text = {0};
+    bool lacks = false, own = effect_is_own(w->x, w->server_file, &text);
+    w->write_server_file = true;
+    for (size_t i = 0; i < w->options.count; i++) {
+        w->options.list[i].written = restart_file_has(w->server_file, &w->options.list[i]);
+        lacks |= !w->options.list[i].written;
+    }
+    talk_say("%s exists: an earlier run wrote it.\n", w->server_file);
+    if (!lacks || own)
+        return lacks ? talk_yes(question, true, &w->may_add, e) : 0;
+    talk_say("It was changed since. Add what it lacks under [mysqld] yourself:\n");
+    for (size_t i = 0; i < w->options.count; i++)
+        if (!w->options.list[i].written)
+            talk_line("  %s\n", w->options.list[i].line);
+    return 0;
+}
+
 static int ask_server_file(struct world *w, struct err *e)
 {
     bool restart = false;
@@ -187,20 +207,20 @@ static int ask_server_file(struct world *w, struct err *e)
     }
     if (restart)
         talk_say("The binary log starts with a restart of the server, which empties all MEMORY "
-                 "tables. That is harmless once the world is supervised and has its first dump: "
-                 "the world is then restored automatically. Until the restart there is no "
-                 "journal.\n");
+                 "tables. Once the world is supervised, it is then restored automatically from its "
+                 "newest dump, so that a dump belongs right before the restart. Until then there "
+                 "is no journal.\n");
     if (!w->server_file) {
         talk_say("The server's option files were not found on this machine: add these lines to "
                  "them yourself.\n");
         return 0;
     }
     SCOPED(xfree) char *question = xasprintf("Write them to %s?", w->server_file);
-    w->write_server_file = access(w->server_file, F_OK) == 0;
-    if (w->write_server_file)
-        talk_say("%s exists: an earlier run wrote it.\n", w->server_file);
-    else if (talk_yes(question, true, &w->write_server_file, e) < 0)
+    bool there = access(w->server_file, F_OK) == 0;
+    if ((there ? ask_old_server_file(w, question, e) : talk_yes(question, true, &w->may_add, e)) <
+        0)
         return -1;
+    w->write_server_file |= w->may_add;
     return restart_ask(w, e);
 }
 
@@ -406,17 +426,22 @@ static int make_unit(struct world *w, struct err *e)
                : effect_file(w->x, file, whole, 0644, false, false, e);
 }
 
+/* Sets in the running server only what the option file has, too: otherwise the server's next
+ * restart would undo it. */
 static int make_server_file(struct world *w, struct err *e)
 {
-    SCOPED(buf_free) struct buf text = {0};
+    SCOPED(buf_free) struct buf before = {0}, text = {0};
     if (!w->write_server_file)
         return 0;
-    draft_server_file(&w->options, w->name, &text);
-    if (effect_file(w->x, w->server_file, text.p, 0644, false, false, e) < 0)
+    effect_is_own(w->x, w->server_file, &before);
+    draft_server_file(&w->options, w->name, before.len ? before.p : "", &text);
+    if (w->may_add && effect_file(w->x, w->server_file, text.p, 0644, false, false, e) < 0)
         return -1;
-    for (size_t i = 0; i < w->options.count; i++)
-        if (w->options.list[i].now && effect_setting(w->x, w->options.list[i].now, e) < 0)
+    for (size_t i = 0; i < w->options.count; i++) {
+        const struct draft_option *o = &w->options.list[i];
+        if (o->now && (o->written || w->may_add) && effect_setting(w->x, o->now, e) < 0)
             return -1;
+    }
     return 0;
 }
 

@@ -19,9 +19,10 @@ struct world {
     struct needed_grants grants;
     struct draft_options options; /* that the server lacks */
     char *server_file;            /* where these may be written; NULL: nowhere here */
-    bool write_server_file;
-    bool started;     /* its service runs */
-    struct made made; /* after its steps: what was made for it */
+    bool write_server_file;       /* it has options of ours, or gets them */
+    bool may_add;                 /* what it lacks is written to it */
+    bool started;                 /* its service runs */
+    struct made made;             /* after its steps: what was made for it */
 };
 
 /* Sets one world up, or continues with one that was. */

@@ -1139,12 +1139,15 @@ def test_a_restart_for_two_worlds(galaxy, make_world, make_machine):
 
 def test_the_second_world_can_stop_the_restart(galaxy, make_world, make_machine):
     """If the last dump of the second world fails, or if it is not up, the server is not restarted and the game can write
-    again."""
+    again. The command for a person dumps both worlds first; it is not printed if one is not up."""
     server = galaxy(*NO_LOG)
     make_world("small", server, schema="mars")
     machine = make_machine(server)
     machine.service("mariadb")
-    assert machine.run("--yes").returncode == 0
+    done = machine.run("--yes")
+    assert done.returncode == 0, done
+    command = "worldkeeper --world galaxy --dump && worldkeeper --world mars --dump && systemctl restart mariadb"
+    assert done.stdout.count(f"\n  {command}\n") == 2, done
     dumps = machine.path("var/lib/worldkeeper/mars")
     os.chmod(dumps, 0o500)
     try:
@@ -1156,14 +1159,15 @@ def test_the_second_world_can_stop_the_restart(galaxy, make_world, make_machine)
     assert machine.keeper("mars", "--pause=1h").returncode == 0
     done = machine.run("--yes", "--restart-server")
     assert done.returncode == 4 and "mars has MEMORY tables, and no world that keeps it is up" in done.stderr, done
+    assert "schema mars has MEMORY tables, and no world" in done.stdout and "--dump &&" not in done.stdout, done
     assert "restart mariadb" not in machine.calls()
 
 
 @pytest.mark.parametrize("text", ["[mysqld]\n# log_bin = binlog\n", "[mysql]\nlog_bin = binlog\n", "[mysqld]\nskip-log-bin\n",
                                   ""], ids=["comment", "client", "off", "empty"])
 def test_a_restart_for_a_file_without_the_option(galaxy, make_machine, text):
-    """The server is restarted only if the file of an earlier run still enables the binary log: a comment, or another group, does
-    not."""
+    """The server is restarted, and a command for it printed, only if the file of an earlier run still enables the binary log: a
+    comment, or another group, does not."""
     server = galaxy(*NO_LOG)
     machine = make_machine(server)
     machine.service("mariadb")
@@ -1171,6 +1175,9 @@ def test_a_restart_for_a_file_without_the_option(galaxy, make_machine, text):
     path, = glob.glob(machine.path("etc/mysql/*/90-worldkeeper-galaxy.cnf"))
     with open(path, "w") as f:
         f.write(text)
+    done = machine.run("--yes")
+    assert f"needs a restart of the server, but {path} does not enable \"log_bin = binlog\"" in done.stdout, done
+    assert "systemctl restart" not in done.stdout, done
     done = machine.run("--yes", "--restart-server")
     assert done.returncode == 4 and f"{path} does not enable" in done.stderr, done
     assert "restart mariadb" not in machine.calls() and rows(server)
@@ -1178,7 +1185,8 @@ def test_a_restart_for_a_file_without_the_option(galaxy, make_machine, text):
 
 @pytest.mark.each_server
 def test_a_replica_is_not_restarted(galaxy, make_server, make_machine):
-    """On a replica setup explains that a restart would stop replication, does not ask for it, and refuses --restart-server."""
+    """On a replica setup explains that a restart would stop replication, does not ask for it, prints no command for it, and
+    refuses --restart-server."""
     server = galaxy(*NO_LOG, "--server-id=2")
     source = make_server(*LOG)
     source.sql("CREATE USER feed@'127.0.0.1' IDENTIFIED BY 'feed'", "GRANT REPLICATION SLAVE ON *.* TO feed@'127.0.0.1'")
@@ -1192,9 +1200,13 @@ def test_a_replica_is_not_restarted(galaxy, make_server, make_machine):
     machine.service("mariadb")
     screen = answer_all(machine, options=["--dry-run"])
     assert screen.rc == 0 and "restart" not in screen.asked, screen.text
-    assert re.search("does not restart the server itself: it is a replica.*1032.*systemctl restart mariadb", screen.text), screen.text
+    said = "does not restart the server itself: it is a replica.*1032.*Keep the world on the source"
+    assert re.search(said, screen.text), screen.text
     done = machine.run("--yes", "--restart-server")
     assert done.returncode == 4 and "it is a replica" in done.stderr and not machine.calls(), done
+    done = machine.run("--yes")
+    assert "The journal needs a restart of the server, but it is a replica" in done.stdout, done
+    assert "systemctl restart" not in screen.text + done.stdout, done
 
 
 @pytest.mark.only("mariadb", why="Galera")
@@ -1211,12 +1223,13 @@ def test_a_node_of_a_cluster_is_not_restarted(base, make_world, make_machine):
         done = machine.run("--yes", "--restart-server")
         assert done.returncode == 4 and not machine.calls(), done
         assert "node n1 of a Galera cluster of 1," in done.stderr, done
-        assert "worldkeeper --world galaxy --dump && systemctl stop mariadb && galera_new_cluster" in done.stderr, done
+        done = machine.run("--yes")
+        assert "\n  worldkeeper --world galaxy --dump && systemctl stop mariadb && galera_new_cluster\n" in done.stdout, done
         cluster.join()
         screen = answer_all(machine)
         assert screen.rc == 0 and "restart" not in screen.asked, screen.text
         assert "node n1 of a Galera cluster of 2," in screen.text and "restart mariadb" not in machine.calls(), screen.text
-        assert "worldkeeper --world galaxy --dump && systemctl restart mariadb" in screen.text, screen.text
+        assert "\n  worldkeeper --world galaxy --dump && systemctl restart mariadb\n" in screen.text, screen.text
     finally:
         cluster.destroy()
 
@@ -1232,8 +1245,8 @@ def test_a_server_that_does_not_start_is_started_as_before(galaxy, make_machine)
 
 
 def test_the_server_is_not_restarted_unasked(galaxy, make_world, make_machine):
-    """--restart-server is refused without a systemd service and if it would empty tables that no world keeps; without it the
-    server is not restarted."""
+    """--restart-server is refused without a systemd service and if it would empty tables that no world keeps; no command for it
+    is printed then. Without the option the server is not restarted."""
     server = galaxy(*NO_LOG)
     machine = make_machine(server)
     done = machine.run("--yes", "--restart-server")
@@ -1243,13 +1256,66 @@ def test_the_server_is_not_restarted_unasked(galaxy, make_world, make_machine):
     make_world("small", server, schema="other")
     done = machine.run("--yes", "--schema", "galaxy", "--restart-server")
     assert done.returncode == 4 and "schema other has MEMORY tables" in done.stderr and not machine.calls(), done
+    done = machine.run("--yes", "--schema", "galaxy")
+    assert "The journal needs a restart of the server, but schema other has MEMORY tables" in done.stdout, done
+    assert "systemctl restart" not in done.stdout, done
     server.sql("DROP DATABASE other")
     screen = answer_all(machine)
     assert screen.rc == 0 and "restart" in screen.asked and machine.calls()[-1] == "enable --now worldkeeper@galaxy", screen.text
-    assert "systemctl restart mariadb" in screen.text
+    assert "\n  worldkeeper --world galaxy --dump && systemctl restart mariadb\n" in screen.text
     done = machine.run("--yes")
     assert done.returncode == 0 and machine.calls()[-1] == "enable --now worldkeeper@galaxy", done
     assert "Option --restart-server does so." in done.stdout, done
+
+
+def test_no_restart_for_a_journal_that_was_declined(galaxy, make_machine):
+    """If the privileges that a journal needs are declined, a restart of the server would begin none, and no command for it is
+    printed."""
+    server = galaxy(*NO_LOG)
+    server.sql("DROP TRIGGER galaxy.born")
+    machine = make_machine(server)
+    machine.service("mariadb")
+    done = machine.run("--yes", "--no-global")
+    assert "World galaxy is protected" in done.stdout and "no journal is kept" in done.stdout, done
+    assert "systemctl restart" not in done.stdout and "The journal" not in done.stdout, done
+
+
+@pytest.mark.each_server
+def test_a_second_run_extends_the_option_file(galaxy, make_machine):
+    """A second run adds what the server lacks by then to the option file of the first one, and --undo restores the value from
+    before the first. To a file that was changed since nothing is added: setup prints the line, and does not set in the running
+    server what its next restart would undo."""
+    server = galaxy()
+    name = "max_heap_table_size"
+    before = server.value(f"SELECT @@GLOBAL.{name}")
+    largest = server.value("SELECT MAX(DATA_LENGTH+INDEX_LENGTH) FROM information_schema.TABLES WHERE TABLE_SCHEMA='galaxy'")
+    server.sql(f"SET GLOBAL {name}={largest}")
+    limit = server.value(f"SELECT @@GLOBAL.{name}")
+    try:
+        machine = make_machine(server, systemd=False)
+        assert (done := machine.run("--yes")).returncode == 0 and server.value(f"SELECT @@GLOBAL.{name}") == 16 << 20, done
+        first = machine.options()
+        server.sql("CREATE TABLE galaxy.large (id INT PRIMARY KEY, t CHAR(250)) ENGINE=MEMORY CHARACTER SET latin1",
+                   "INSERT INTO galaxy.large SELECT seq, 'x' FROM seq_1_to_50000", schema="galaxy")
+        screen = answer_all(machine)
+        more = server.value(f"SELECT @@GLOBAL.{name}")
+        assert screen.rc == 0 and "write" in screen.asked and more > 16 << 20, screen.text
+        assert machine.options() == [*first, f"--{name}={more}"]
+        done = machine.run("--yes")
+        assert done.returncode == 0 and machine.options() == [*first, f"--{name}={more}"], done
+        assert (done := machine.run("--undo", "galaxy", "--yes")).returncode == 0, done
+        assert server.value(f"SELECT @@GLOBAL.{name}") == limit and not machine.options(), done
+        assert (done := machine.run("--yes")).returncode == 0 and machine.options(), done
+        server.sql(f"SET GLOBAL {name}={limit}")
+        path, = glob.glob(machine.path("etc/mysql/*/90-worldkeeper-galaxy.cnf"))
+        with open(path, "w") as f:
+            f.write("[mysqld]\n# not that\n")
+        screen = answer_all(machine)
+        assert screen.rc == 0 and "write" not in screen.asked, screen.text
+        assert re.search(f"changed since[^\n]* yourself:\n(  [^\n]*\n)*  {name} = {more}\n", screen.text), screen.text
+        assert server.value(f"SELECT @@GLOBAL.{name}") == limit and not machine.options()
+    finally:
+        server.sql(f"SET GLOBAL {name}={before}")
 
 
 @pytest.mark.each_server
@@ -1281,6 +1347,56 @@ def test_undo_sets_the_servers_variables_back(galaxy, make_world, make_machine):
 
 
 # -- undo and failures ---------------------------------------------------------------------------------------
+
+
+def test_no_restart_for_a_journal_that_was_declined(galaxy, make_machine):
+    """If the privileges that a journal needs are declined, a restart of the server would begin none, and no command for it is
+    printed."""
+    server = galaxy(*NO_LOG)
+    server.sql("DROP TRIGGER galaxy.born")
+    machine = make_machine(server)
+    machine.service("mariadb")
+    done = machine.run("--yes", "--no-global")
+    assert "World galaxy is protected" in done.stdout and "no journal is kept" in done.stdout, done
+    assert "systemctl restart" not in done.stdout and "The journal" not in done.stdout, done
+
+
+@pytest.mark.each_server
+def test_a_second_run_extends_the_option_file(galaxy, make_machine):
+    """A second run adds what the server lacks by then to the option file of the first one, and --undo restores the value from
+    before the first. To a file that was changed since nothing is added: setup prints the line, and does not set in the running
+    server what its next restart would undo."""
+    server = galaxy()
+    name = "max_heap_table_size"
+    before = server.value(f"SELECT @@GLOBAL.{name}")
+    largest = server.value("SELECT MAX(DATA_LENGTH+INDEX_LENGTH) FROM information_schema.TABLES WHERE TABLE_SCHEMA='galaxy'")
+    server.sql(f"SET GLOBAL {name}={largest}")
+    limit = server.value(f"SELECT @@GLOBAL.{name}")
+    try:
+        machine = make_machine(server, systemd=False)
+        assert (done := machine.run("--yes")).returncode == 0 and server.value(f"SELECT @@GLOBAL.{name}") == 16 << 20, done
+        first = machine.options()
+        server.sql("CREATE TABLE galaxy.large (id INT PRIMARY KEY, t CHAR(250)) ENGINE=MEMORY CHARACTER SET latin1",
+                   "INSERT INTO galaxy.large SELECT seq, 'x' FROM seq_1_to_50000", schema="galaxy")
+        screen = answer_all(machine)
+        more = server.value(f"SELECT @@GLOBAL.{name}")
+        assert screen.rc == 0 and "write" in screen.asked and more > 16 << 20, screen.text
+        assert machine.options() == [*first, f"--{name}={more}"]
+        done = machine.run("--yes")
+        assert done.returncode == 0 and machine.options() == [*first, f"--{name}={more}"], done
+        assert (done := machine.run("--undo", "galaxy", "--yes")).returncode == 0, done
+        assert server.value(f"SELECT @@GLOBAL.{name}") == limit and not machine.options(), done
+        assert (done := machine.run("--yes")).returncode == 0 and machine.options(), done
+        server.sql(f"SET GLOBAL {name}={limit}")
+        path, = glob.glob(machine.path("etc/mysql/*/90-worldkeeper-galaxy.cnf"))
+        with open(path, "w") as f:
+            f.write("[mysqld]\n# not that\n")
+        screen = answer_all(machine)
+        assert screen.rc == 0 and "write" not in screen.asked, screen.text
+        assert re.search(f"changed since[^\n]* yourself:\n(  [^\n]*\n)*  {name} = {more}\n", screen.text), screen.text
+        assert server.value(f"SELECT @@GLOBAL.{name}") == limit and not machine.options()
+    finally:
+        server.sql(f"SET GLOBAL {name}={before}")
 
 
 @pytest.mark.each_server

@@ -91,7 +91,7 @@ static void test_what_is_made(void **state)
     assert_int_equal(effect_dir(&x, dir, 0750, true, &e), 0);
     assert_int_equal(stat(dir, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0750);
-    assert_int_equal(effect_file(&x, file, "text\n", 0640, true, false, &e), 0);
+    assert_int_equal(effect_file(&x, file, "text\n", 0640, true, false, &e), 1);
     assert_int_equal(stat(file, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0640);
 }
@@ -102,29 +102,71 @@ static void test_what_is_removed(void **state)
     struct err e = {0};
     (void)state;
     SCOPED(xfree) char *file = at("f"), *link = at("l"), *theirs = at("theirs/www/f");
-    assert_int_equal(effect_file(&x, file, "text\n", 0644, false, false, &e), 0);
-    const char *sum = made_sum(&x.made, MADE_FILE, file);
-    assert_int_equal(strlen(sum), 64);
+    assert_int_equal(effect_file(&x, file, "text\n", 0644, false, false, &e), 1);
+    assert_int_equal(strlen(made_sum(&x.made, MADE_FILE, file)), 64);
     assert_string_equal(made_sum(&x.made, MADE_FILE, link), "");
     FILE *f = fopen(file, "a");
     assert_non_null(f);
     assert_true(fputs("more\n", f) >= 0);
     int closed = fclose(f);
     assert_int_equal(closed, 0);
-    assert_int_equal(effect_remove(&x, file, sum, &e), 0);
-    assert_int_equal(effect_remove(&x, file, "", &e), 0);
+    const struct made none = {0};
+    assert_int_equal(effect_remove(&x, &x.made, file, &e), 0);
+    assert_int_equal(effect_remove(&x, &none, file, &e), 0);
     assert_int_equal(access(file, F_OK), 0);
     assert_int_equal(truncate(file, 5), 0);
     assert_int_equal(symlink(file, link), 0);
-    assert_int_equal(effect_remove(&x, link, sum, &e), -1);
+    assert_int_equal(effect_remove(&x, &x.made, link, &e), -1);
     assert_int_equal(access(link, F_OK), 0);
     err_clear(&e);
-    assert_int_equal(effect_remove(&x, theirs, sum, &e), -1);
+    assert_int_equal(effect_remove(&x, &x.made, theirs, &e), -1);
     assert_int_equal(e.cls, ERR_REFUSED);
     err_clear(&e);
-    assert_int_equal(effect_remove(&x, file, sum, &e), 1);
+    assert_int_equal(effect_remove(&x, &x.made, file, &e), 1);
     assert_int_equal(access(file, F_OK), -1);
-    assert_int_equal(effect_remove(&x, file, sum, &e), 1);
+    assert_int_equal(effect_remove(&x, &x.made, file, &e), 1);
+}
+
+static void write_text(const char *file, const char *text)
+{
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    int closed = fclose(f);
+    assert_int_equal(closed, 0);
+}
+
+static void expect_text(const char *file, const char *text)
+{
+    SCOPED(buf_free) struct buf now = {0};
+    assert_true(effect_is_own(&x, file, &now));
+    assert_string_equal(now.p, text);
+}
+
+/* A file is replaced only as it was written, also if setup was killed before it replaced it; what
+ * somebody changed stays. */
+static void test_what_is_replaced(void **state)
+{
+    struct err e = {0};
+    struct buf text = {0};
+    (void)state;
+    SCOPED(xfree) char *file = at("r");
+    assert_int_equal(effect_file(&x, file, "one\n", 0644, false, false, &e), 1);
+    assert_int_equal(effect_file(&x, file, "one\n", 0644, false, false, &e), 0);
+    assert_int_equal(effect_file(&x, file, "two\n", 0644, false, false, &e), 1);
+    expect_text(file, "two\n");
+    write_text(file, "one\n"); /* as after a kill */
+    assert_int_equal(effect_file(&x, file, "two\n", 0644, false, false, &e), 1);
+    write_text(file, "one\n");
+    assert_int_equal(effect_file(&x, file, "three\n", 0644, false, false, &e), 1);
+    expect_text(file, "three\n");
+    write_text(file, "theirs\n");
+    assert_int_equal(effect_file(&x, file, "four\n", 0644, false, false, &e), 0);
+    assert_false(effect_is_own(&x, file, &text));
+    assert_int_equal(effect_remove(&x, &x.made, file, &e), 0);
+    write_text(file, "three\n");
+    assert_int_equal(effect_remove(&x, &x.made, file, &e), 1);
+    assert_false(effect_is_own(&x, file, &text));
 }
 
 /* Nobody writes into it: to open it would take for ever. */
@@ -173,6 +215,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_a_link_in_the_place_of_a_directory, begin, end),
         cmocka_unit_test_setup_teardown(test_what_is_made, begin, end),
         cmocka_unit_test_setup_teardown(test_what_is_removed, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_is_replaced, begin, end),
         cmocka_unit_test_setup_teardown(test_a_fifo, begin, end),
         cmocka_unit_test_setup_teardown(test_the_service_has_no_terminal_of_root, begin, end),
     };
