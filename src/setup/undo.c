@@ -342,15 +342,23 @@ static bool needs_server(const struct made *m)
     return any;
 }
 
-/* Removes either the directories or everything else. Directories come last, because the record's
- * own is needed for as long as there is a record. */
-static int remove_all(struct setup *s, bool directories, unsigned *failed)
+/* The service ends first, wherever the record has it, because it uses what the other things are.
+ * Directories come last, because the record's own is needed for as long as there is a record. */
+enum undo_stage { UNDO_SERVICE, UNDO_THINGS, UNDO_DIRS };
+
+static enum undo_stage undo_stage_of(enum made_kind kind)
+{
+    return kind == MADE_SERVICE ? UNDO_SERVICE : kind == MADE_DIR ? UNDO_DIRS : UNDO_THINGS;
+}
+
+/* Removes the things of one stage. Returns -1 if the next stage must not begin. */
+static int remove_all(struct setup *s, enum undo_stage stage, unsigned *failed)
 {
     struct made *m = &s->x.made;
     for (size_t i = json_array_size(m->list); i-- > 0;) {
         struct err e = {0};
         json_t *o = json_array_get(m->list, i);
-        if ((made_kind_of(o) == MADE_DIR) != directories)
+        if (undo_stage_of(made_kind_of(o)) != stage)
             continue;
         if (interrupt_came())
             return -1;
@@ -358,13 +366,11 @@ static int remove_all(struct setup *s, bool directories, unsigned *failed)
         if (rc < 0) {
             talk_say("%s\n", e.text);
             ++*failed;
-            /* Stops, because nothing that a running service uses may be removed before the service
-             * has ended. */
-            if (made_kind_of(o) == MADE_SERVICE)
+            if (stage == UNDO_SERVICE)
                 return -1;
             continue;
         }
-        if (rc == 1 && !s->dry && !directories && made_forget(m, i, &e) < 0)
+        if (rc == 1 && !s->dry && stage != UNDO_DIRS && made_forget(m, i, &e) < 0)
             return -1;
     }
     return 0;
@@ -424,12 +430,13 @@ int setup_undo(struct setup *s, const char *name, struct err *e)
         return go ? -1 : 0;
     if (s->db && undo_hand_over(s, name, e) < 0)
         return -1;
-    if (remove_all(s, false, &failed) == 0 && !failed) {
+    if (remove_all(s, UNDO_SERVICE, &failed) == 0 && remove_all(s, UNDO_THINGS, &failed) == 0 &&
+        !failed) {
         /* The record can be removed, because nothing failed that a second run could continue.
          * Whatever stays was changed by others. */
         if (!s->dry && unlink(m->path) < 0 && errno != ENOENT)
             return err_sys(e, errno, "cannot remove %s", m->path);
-        remove_all(s, true, &failed);
+        remove_all(s, UNDO_DIRS, &failed);
     }
     if (interrupt_check(e) < 0)
         return err_hint(e, "a second run continues");

@@ -1656,6 +1656,25 @@ def test_undo_reports_a_privilege_that_cannot_be_revoked(galaxy, make_machine):
     assert left == before, done.stdout
 
 
+def test_undo_stops_the_service_first(galaxy, make_machine):
+    """--undo stops the service before it takes anything away that the service uses, also what a later run has made. If that
+    fails, everything stays."""
+    server = galaxy()
+    machine = make_machine(server)
+    account_of_others(server, machine)
+    assert (done := machine.run("--yes")).returncode == 0, done
+    server.sql("REVOKE TRIGGER ON galaxy.* FROM worldkeeper_galaxy@localhost")
+    done = machine.run("--yes")
+    assert done.returncode == 0 and "ran GRANT TRIGGER ON `galaxy`.*" in done.stdout, done
+    before, broken = machine.files(), os.path.join(machine.fake, "broken")
+    open(broken, "w").close()
+    done = machine.run("--undo", "galaxy", "--yes")
+    assert done.returncode == 1 and "REVOKE" not in done.stdout and machine.files() == before, done
+    os.unlink(broken)
+    done = machine.run("--undo", "galaxy", "--yes")
+    assert done.returncode == 0 and done.stdout.index("systemctl disable --now") < done.stdout.index("ran REVOKE TRIGGER"), done
+
+
 @pytest.mark.each_server
 @pytest.mark.parametrize("gone", ["all", "account", "schema"])
 def test_undo_of_privileges_that_are_gone(galaxy, make_machine, gone):

@@ -46,6 +46,7 @@ restart)
     ;;
 disable)
     world=${3#worldkeeper@}
+    [ ! -e "$FAKE/broken" ] || exit 1
     if [ -e "$FAKE/$world.pid" ]; then kill "$(cat "$FAKE/$world.pid")" || true; fi
     ;;
 esac
