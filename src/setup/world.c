@@ -299,6 +299,11 @@ static bool is_turned_off(const struct world *w, const char *setting)
            strcmp(value.p, "no\n") == 0;
 }
 
+static bool is_supervised(const struct world *w)
+{
+    return w->known && (world_is(w->cfg, "UP") || world_is(w->cfg, "PAUSED"));
+}
+
 /* Refuses a path of the config that the service cannot reach, unless the world's supervisor does.
  * `hint` is for a new world. */
 static int check_path(const struct world *w, const char *key, const char *path, bool dir,
@@ -306,8 +311,7 @@ static int check_path(const struct world *w, const char *key, const char *path, 
 {
     const char *by = world_hidden_by(w->s, path);
     bool lost = !by && dir && is_lost_by_boot(w, path);
-    if ((!by && !lost) || (w->known && (world_is(w->cfg, "UP") || world_is(w->cfg, "PAUSED"))) ||
-        (by && is_turned_off(w, by)))
+    if ((!by && !lost) || is_supervised(w) || (by && is_turned_off(w, by)))
         return 0;
     err_set(e, ERR_REFUSED, 0, "%s %s: the service cannot reach it (%s)", key, path,
             by ? by : "each boot empties /run");
@@ -407,7 +411,20 @@ static void unit_paths(const struct world *w, struct buf *out)
             draft_unit_path(places[i].path, out);
 }
 
-/* Writes a drop-in with what differs from the unit. */
+/* Makes systemd read a changed drop-in. A running service keeps the directories that it was started
+ * with. */
+static int reload_unit(struct world *w, struct err *e)
+{
+    const char *const reload[] = {"systemctl", "daemon-reload", NULL};
+    talk_say("The running service keeps its former directories until it is restarted, which "
+             "leaves the world as it is:\n");
+    talk_line("  systemctl restart worldkeeper@%s\n", w->name);
+    int rc = effect_run(w->x, reload, e);
+    return rc <= 0 ? rc : err_set(e, ERR_SYSTEM, 0, "systemctl failed with exit status %d", rc);
+}
+
+/* Writes a drop-in with what differs from the unit. One that an earlier run wrote is written again,
+ * also if nothing differs now. */
 static int make_unit(struct world *w, struct err *e)
 {
     SCOPED(buf_free) struct buf text = {0};
@@ -415,15 +432,16 @@ static int make_unit(struct world *w, struct err *e)
         return 0;
     unit_user(w, &text);
     unit_paths(w, &text);
-    if (!text.len)
-        return 0;
     SCOPED(xfree) char *below = xasprintf("/etc/systemd/system/worldkeeper@%s.service.d", w->name);
     SCOPED(xfree) char *dir = setup_path(w->s, below);
     SCOPED(xfree) char *file = xasprintf("%s/setup.conf", dir);
-    SCOPED(xfree) char *whole = xasprintf("[Service]\n%s", text.p);
-    return effect_dir(w->x, dir, 0755, false, e) < 0
-               ? -1
-               : effect_file(w->x, file, whole, 0644, false, false, e);
+    if (!text.len && !made_has(&w->x->made, MADE_FILE, file))
+        return 0;
+    SCOPED(xfree) char *whole = xasprintf("[Service]\n%s", text.len ? text.p : "");
+    int rc = effect_dir(w->x, dir, 0755, false, e);
+    if (rc == 0)
+        rc = effect_file(w->x, file, whole, 0644, false, false, e);
+    return rc > 0 && is_supervised(w) ? reload_unit(w, e) : rc;
 }
 
 /* Sets in the running server only what the option file has, too: otherwise the server's next

@@ -780,6 +780,37 @@ def test_a_status_directory_and_its_page(galaxy, make_machine):
     assert stat.S_IMODE(os.stat(status).st_mode) == 0o755
 
 
+def test_the_unit_gets_a_directory_that_the_config_names_later(galaxy, make_machine):
+    """A second run opens a new directory of the config in the unit, makes systemd read that, and says how the running service
+    gets it. A drop-in that was changed since stays, and what it should have is shown. --undo removes the drop-in, first of all
+    the service."""
+    machine = make_machine(galaxy())
+    assert (done := machine.run("--yes", "--status-dir", machine.path("srv/a"))).returncode == 0, done
+    name, calls = "etc/systemd/system/worldkeeper@galaxy.service.d/setup.conf", machine.calls()
+
+    def move(before, after):
+        text = machine.read(CONFIG)
+        with open(machine.path(CONFIG), "w") as f:
+            f.write(text.replace(machine.path(before), machine.path(after)))
+        return machine.run("--yes")
+    done = move("srv/a", "srv/b")
+    assert done.returncode == 0 and "\n  systemctl restart worldkeeper@galaxy\n" in done.stdout, done
+    assert machine.calls() == [*calls, "daemon-reload"], done
+    written = machine.read(name)
+    assert f'ReadWritePaths="{machine.path("srv/b")}"' in written and "srv/a" not in written, written
+    with open(machine.path(name), "a") as f:
+        f.write("MemoryMax=1G\n")
+    done = move("srv/b", "srv/c")
+    assert done.returncode == 0 and "left unchanged" in done.stdout and machine.read(name) == written + "MemoryMax=1G\n", done
+    assert f'\n    ReadWritePaths="{machine.path("srv/c")}"\n' in done.stdout, done
+    with open(machine.path(name), "w") as f:
+        f.write(written)
+    done = move("srv/c", "run/worldkeeper/galaxy")
+    assert done.returncode == 0 and "ReadWritePaths" not in machine.read(name), done
+    done = machine.run("--undo", "galaxy", "--yes")
+    assert done.returncode == 0 and not os.path.exists(machine.path(name)), done
+
+
 def drop_in(text):
     """Returns the lines of the unit's drop-in in the output of a dry run."""
     return re.search(r"would write file \S*setup\.conf.*?\n((?:    .*\n)*)", text)[1].replace("    ", "").splitlines()
