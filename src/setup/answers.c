@@ -14,6 +14,7 @@
 #define LOCAL_MAIL "smtp://localhost"
 #define MAIL_SECRET ".smtp-password"
 #define WEB_SECRET ".webhook"
+#define ADDRESS_FILE_MAX 4096 /* of a webhook */
 
 void answers_free(struct answers *a)
 {
@@ -171,6 +172,135 @@ static int ask_alerts(struct setup *s, struct answers *a, struct err *e)
             return ask_webhook(s, a, e);
         talk_say("mail, webhook or none\n");
     }
+}
+
+/* ---- options beside an existing config ---- */
+
+enum typed { TYPED_DIR, TYPED_PAGE, TYPED_MAIL, TYPED_SMTP, TYPED_WEBHOOK, TYPED_FORMAT, TYPED };
+
+static const char *typed_of(const struct setup *s, enum typed option)
+{
+    const char *const given[TYPED] = {s->status_dir, s->page ? "" : NULL, s->mail,
+                                      s->smtp,       s->webhook_file,     s->webhook_format};
+    return given[option];
+}
+
+/* Reads what the typed options would say in a config, where they are given. */
+static int read_typed(const struct setup *s, const struct config *cfg, struct config **out,
+                      struct err *e)
+{
+    struct err why = {0};
+    SCOPED(buf_free) struct buf text = {0};
+    SCOPED(draft_free)
+    struct draft p = {.name = xstrdup(cfg->name),
+                      .schema = xstrdup(cfg->schema),
+                      .socket = xstrdup("/run/socket"),
+                      .user = xstrdup(cfg->mysql.user),
+                      .dump_dir = xstrdup(cfg->dump_dir),
+                      .status_dir = s->status_dir ? xstrdup(s->status_dir) : NULL,
+                      .mail_to = xstrdup(s->mail ? s->mail : "root@localhost"),
+                      .mail_from = xstrdup("root@localhost"),
+                      .mail_url = xstrdup(s->smtp ? s->smtp : LOCAL_MAIL),
+                      .webhook_file = xstrdup("/url"),
+                      .webhook_format = s->webhook_format ? xstrdup(s->webhook_format) : NULL};
+    draft_config(&p, &text);
+    if (answers_check(text.p, out, &why) == 0)
+        return 0;
+    const char *at = strstr(why.text, ": ");
+    return err_set(e, ERR_USAGE, 0, "%s", at ? at + 2 : why.text);
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+static bool is_same_list(const struct config_list *a, const struct config_list *b)
+{
+    bool same = a->count == b->count;
+    for (unsigned i = 0; same && i < a->count; i++)
+        same = strcmp(a->list[i], b->list[i]) == 0;
+    return same;
+}
+
+/* Returns true if the first line of both files is the same, whoever owns them. */
+static bool is_same_line(const char *one, const char *other)
+{
+    const char *const paths[] = {one, other};
+    struct buf lines[2] = {{.secret = true}, {.secret = true}};
+    bool read = one && other;
+    for (size_t i = 0; i < 2 && read; i++) {
+        struct err ignored;
+        SCOPED(file_close) int fd = file_open_path(paths[i], &ignored);
+        read = fd >= 0 && file_read_fd(fd, paths[i], ADDRESS_FILE_MAX, &lines[i], &ignored) == 0;
+        if (lines[i].p)
+            lines[i].p[strcspn(lines[i].p, "\r\n")] = '\0';
+    }
+    bool same = read && is_same_text(lines[0].p, lines[1].p);
+    buf_free(&lines[0]);
+    buf_free(&lines[1]);
+    return same;
+}
+
+/* Returns true if the config has the value of a typed option. */
+static bool config_says(const struct setup *s, const struct config *cfg, const struct config *typed,
+                        enum typed option)
+{
+    bool found = false;
+    switch (option) {
+    case TYPED_DIR:
+        return is_same_text(cfg->status_dir, typed->status_dir);
+    case TYPED_PAGE:
+        return cfg->page;
+    case TYPED_MAIL:
+        return is_same_list(&cfg->smtp.to, &typed->smtp.to);
+    case TYPED_SMTP:
+        return is_same_text(cfg->smtp.url, typed->smtp.url);
+    case TYPED_WEBHOOK:
+    case TYPED_FORMAT:
+        for (size_t i = 0; i < CONFIG_WEBHOOKS; i++)
+            found |=
+                config_webhook_on(&cfg->webhooks[i]) &&
+                (option == TYPED_FORMAT ? cfg->webhooks[i].format == typed->webhooks[0].format
+                                        : is_same_line(cfg->webhooks[i].url_file, s->webhook_file));
+        return found;
+    case TYPED:
+        break;
+    }
+    return true;
+}
+
+static int no_effect(const struct config *cfg, const char *option, const char *key, struct err *e)
+{
+    if (!cfg) {
+        err_set(e, ERR_USAGE, 0, "--from-cron writes the config from the scripts: no --%s with it",
+                option);
+        return err_hint(e, "add %s to the config that it has written, before you continue", key);
+    }
+    err_set(e, ERR_USAGE, 0, "%s exists and decides %s: --%s would have no effect", cfg->path, key,
+            option);
+    return err_hint(e, "change %s in that file, then repeat your command without --%s", key,
+                    option);
+}
+
+int answers_refuse(const struct setup *s, const struct config *cfg, struct err *e)
+{
+    static const struct {
+        const char *option, *key;
+    } decided[TYPED] = {{"status-dir", "[status] dir"},
+                        {"page", "[status] page"},
+                        {"mail", "[alert.smtp] to"},
+                        {"smtp", "[alert.smtp] url"},
+                        {"webhook-file", "[alert.webhook] url_file"},
+                        {"webhook-format", "[alert.webhook] format"}};
+    struct config *typed = NULL;
+    int rc = cfg ? read_typed(s, cfg, &typed, e) : 0;
+    for (int i = 0; rc == 0 && i < TYPED; i++) {
+        if (typed_of(s, (enum typed)i) && !(cfg && config_says(s, cfg, typed, (enum typed)i)))
+            rc = no_effect(cfg, decided[i].option, decided[i].key, e);
+    }
+    config_free(typed);
+    return rc;
 }
 
 /* ---- all of them ---- */

@@ -189,6 +189,8 @@ static int setup_main_parse(int argc, char **argv, struct setup *s, struct err *
         return err_set(e, ERR_USAGE, 0,
                        "--from-cron finds the schemas in the scripts: no %s with it",
                        s->schema ? "--schema" : "--undo");
+    if (s->from_cron && answers_refuse(s, NULL, e) < 0)
+        return -1;
     if (s->root[0] && s->root[0] != '/')
         return err_set(e, ERR_USAGE, 0, "--root %s: an absolute path", s->root);
     return check_pairs(s, e);

@@ -96,6 +96,8 @@ static int take_config(struct world *w, struct err *e)
                         "otherwise worldkeeper-setup --name NAME names another world",
                         w->config_path);
     }
+    if (answers_refuse(w->s, w->cfg, e) < 0)
+        return -1;
     talk_say("%s exists: its values are kept, and what is missing is added.\n", w->config_path);
     return account_of(w->s, w->cfg, &w->account, e);
 }

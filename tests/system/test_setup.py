@@ -526,6 +526,40 @@ def test_an_option_without_the_one_it_belongs_to(galaxy, make_machine, options, 
     assert done.returncode == 2 and f"{options[0]} has no effect without {needs}" in done.stderr, done
 
 
+def test_options_that_the_config_decides(galaxy, make_machine, base, tmp):
+    """An option that answers what the existing config decides is refused before anything is changed, unless the config says the
+    same."""
+    machine = make_machine(galaxy(), systemd=False)
+    hook, mail = Http().start(), Smtp(base).start()
+    url, other = os.path.join(tmp, "url"), os.path.join(tmp, "other")
+    for path, text in ((url, f"http://127.0.0.1:{hook.port}/x\n"), (other, f"http://127.0.0.1:{hook.port}/y\n")):
+        with open(path, "w") as f:
+            f.write(text)
+        os.chmod(path, 0o600)
+    try:
+        typed = ["--status-dir", machine.path("srv/status"), "--mail", "a@example.net", "--mail", "b@example.net",
+                 "--smtp", f"smtp://127.0.0.1:{mail.port}", "--webhook-file", url, "--webhook-format", "json"]
+        assert (done := machine.run("--yes", *typed)).returncode == 0, done
+        assert (done := machine.run("--yes", *typed)).returncode == 0, done
+        before, config = machine.files(), machine.path(CONFIG)
+        for options, key in ((["--status-dir", machine.path("srv/other")], "[status] dir"),
+                             (["--page", "--status-dir", machine.path("srv/status") + "/"], "[status] page"),
+                             (["--mail", "a@example.net"], "[alert.smtp] to"),
+                             (["--smtp", "smtp://mail.example", "--mail", "a@example.net,b@example.net"], "[alert.smtp] url"),
+                             (["--webhook-file", other], "[alert.webhook] url_file"),
+                             (["--webhook-format", "slack", "--webhook-file", url], "[alert.webhook] format")):
+            done = machine.run("--yes", *options)
+            said = f"{config} exists and decides {key}: {options[0]} would have no effect"
+            assert done.returncode == 2 and said in done.stderr, done
+            assert f"HINT: change {key} in that file, then repeat your command without {options[0]}" in done.stderr, done
+            assert "Nothing was changed" in done.stdout and machine.files() == before, done
+        done = machine.run("--yes", "--mail", "no address")
+        assert done.returncode == 2 and "is not a list of mail addresses" in done.stderr, done
+    finally:
+        hook.stop()
+        mail.stop()
+
+
 def test_no_is_an_answer(galaxy, make_machine):
     server = galaxy()
     machine = make_machine(server)
@@ -1992,3 +2026,7 @@ def test_from_cron_without_scripts(galaxy, make_machine):
     assert done.returncode == 1 and "no shell scripts" in done.stderr and not machine.calls(), done
     done = machine.run("--from-cron", machine.base, "--schema", "galaxy")
     assert done.returncode == 2 and "--from-cron finds the schemas" in done.stderr, done
+    for options in (["--mail", "a@example.net"], ["--smtp", "smtp://mail.example"], ["--status-dir", "/srv/s"], ["--page"],
+                    ["--webhook-file", "/x"], ["--webhook-format", "slack"]):
+        done = machine.run("--from-cron", machine.base, "--yes", *options)
+        assert done.returncode == 2 and f"no {options[0]} with it" in done.stderr and not done.stdout, done
