@@ -139,8 +139,7 @@ int action_ledger(struct action_context *a, const struct config_ledger *c, int64
     struct ledger_options in = opt ? *opt : (struct ledger_options){0};
     *out = (struct ledger_report){.ran = opt != NULL};
     in.dirfd = a->job.dirfd;
-    in.dir = a->cfg->dump_dir;
-    in.level = a->cfg->dump_level;
+    in.cfg = a->cfg;
     struct ledger_filed seen = {0};
     bool fetches = c->keep && opt && !opt->dry_run && a->cfg->offsite.url;
     int rc = fetches ? fetch_open_files(a, c, &seen, e) : 0;
@@ -151,7 +150,7 @@ int action_ledger(struct action_context *a, const struct config_ledger *c, int64
     out->postponed = (db && rc < 0) || e->cls == ERR_BUSY;
     if (rc == 0)
         rc = ledger_open(db, a->cfg->schema, c, &l, e);
-    if (rc == 0 && c->keep)
+    if (rc == 0 && (c->keep || c->request)) /* what expires is judged by signed manifests */
         rc = signature_open(a->cfg, e) < 0 ? -1 : 0;
     if (rc == 0 && fetches && l.made && (rc = same_files(a, db, &l, &seen, e)) < 0)
         out->postponed = e->cls == ERR_BUSY;

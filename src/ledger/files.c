@@ -15,7 +15,9 @@
 #include "base/file.h"
 #include "base/gunzip.h"
 #include "base/js.h"
+#include "store/catalog.h"
 #include "store/kept.h"
+#include "store/retention.h"
 
 #define CHUNK 65536     /* of unpacked text */
 #define PIECE (1 << 20) /* of a packed file */
@@ -137,17 +139,50 @@ static int files_remove(int dirfd, const struct ledger_file *f, struct err *e)
     return files_remove_one(dirfd, f, LEDGER_FILES_GZIP LEDGER_FILES_UNDONE, e);
 }
 
-int ledger_files_expire(int dirfd, const char *ledger, const struct ledger_filed *m, wall_t oldest,
-                        struct err *e)
+/* `all`: the ledger's files, with those that were moved aside. */
+static int files_now(int dirfd, const struct config *c, const struct ledger_files *all, wall_t wall,
+                     wall_t *out, struct err *e)
+{
+    SCOPED(catalog_free) struct catalog dumps = {0};
+    if (catalog_load(dirfd, c->name, &dumps, e) < 0)
+        return -1;
+    SCOPED(xfree) struct retention_item *dates = catalog_dates(&dumps, all->count);
+    for (size_t i = 0; i < all->count; i++)
+        dates[dumps.count + i].at = all->list[i].written;
+    *out = retention_now(dates, dumps.count + all->count, c->dump_interval, wall);
+    return 0;
+}
+
+int ledger_files_now(int dirfd, const struct config *c, const struct config_ledger *l, wall_t wall,
+                     wall_t *out, struct err *e)
 {
     SCOPED(ledger_files_free) struct ledger_files all = {0};
-    int rc = files_list(dirfd, ledger, true, &all, e);
-    for (size_t i = 0; i < all.count && rc == 0; i++) {
-        const struct ledger_file *f = &all.list[i];
-        bool interrupted = f->sequence > m->filed && f->sequence <= m->file;
-        if (!interrupted && f->written.ms < oldest.ms)
-            rc = files_remove(dirfd, f, e);
-    }
+    return files_list(dirfd, l->name, true, &all, e) < 0 ? -1
+                                                         : files_now(dirfd, c, &all, wall, out, e);
+}
+
+static bool files_expired(const struct ledger_file *f, const struct ledger_filed *m, wall_t oldest)
+{
+    bool interrupted = f->sequence > m->filed && f->sequence <= m->file;
+    return !interrupted && f->written.ms < oldest.ms;
+}
+
+/* Reads the dumps only if the clock says that a file expired. */
+int ledger_files_expire(int dirfd, const struct config *c, const struct config_ledger *l,
+                        const struct ledger_filed *m, struct err *e)
+{
+    SCOPED(ledger_files_free) struct ledger_files all = {0};
+    wall_t wall = clock_wall(), now = wall, oldest = {wall.ms - l->keep};
+    bool due = false;
+    int rc = files_list(dirfd, l->name, true, &all, e);
+    for (size_t i = 0; i < all.count && !due; i++)
+        due = files_expired(&all.list[i], m, oldest);
+    if (due)
+        rc = files_now(dirfd, c, &all, wall, &now, e);
+    oldest.ms = now.ms - l->keep;
+    for (size_t i = 0; i < all.count && due && rc == 0; i++)
+        if (files_expired(&all.list[i], m, oldest))
+            rc = files_remove(dirfd, &all.list[i], e);
     return rc;
 }
 

@@ -6,6 +6,7 @@
 #define WK_LEDGER_FILES_H
 
 #include "base/gzip.h"
+#include "config/config.h"
 #include "ledger/csv.h"
 
 #define LEDGER_FILE_NAME 160
@@ -71,10 +72,14 @@ int ledger_file_take(const struct buf *manifest, struct ledger_file *f, struct e
  * the end. */
 int ledger_file_read(int dirfd, const struct ledger_file *f, csv_row_fn *fn, void *arg,
                      struct err *e);
-/* Removes the files that were written before `oldest`, including those that were moved aside. The
- * files of interrupted runs stay, because the next run needs them. */
-int ledger_files_expire(int dirfd, const char *ledger, const struct ledger_filed *m, wall_t oldest,
-                        struct err *e);
+/* Finds the time that retention counts as now (store/retention.h: retention_now()): `wall`, or less
+ * if the dumps and the ledger's files in the dump directory prove less. */
+int ledger_files_now(int dirfd, const struct config *c, const struct config_ledger *l, wall_t wall,
+                     wall_t *out, struct err *e);
+/* Removes the files that are older than `keep` by ledger_files_now(), including those that were
+ * moved aside. The files of interrupted runs stay, because the next run needs them. */
+int ledger_files_expire(int dirfd, const struct config *c, const struct config_ledger *l,
+                        const struct ledger_filed *m, struct err *e);
 /* Moves the file aside, so that it no longer counts. */
 int ledger_file_undo(int dirfd, const struct ledger_file *f, struct err *e);
 /* Moves aside the files that do not count, and moves back those that do. The marker row names the

@@ -296,7 +296,7 @@ static int read_open(struct ledger_keep *k, struct ledger_file *f, struct err *e
         k->upto = f->upto;
     if (rc < 0) {
         SCOPED(buf_free) struct buf dir = {0};
-        buf_shell(&dir, k->r->opt->dir);
+        buf_shell(&dir, k->r->opt->cfg->dump_dir);
         err_hint(e,
                  "some of its rows are in totals already; rename it: mv %s/%s.csv.gz "
                  "%s/%s.csv.gz.damaged; then run worldkeeper --rollup=%s, which fetches it from "
@@ -504,8 +504,8 @@ static int write_piece(struct ledger_keep *k, struct err *e)
         k->now.previous = k->last;
         if (rolled_up_before(k, &k->now.before, e) < 0)
             return -1;
-        k->out = ledger_file_begin(r->opt->dirfd, r->l->cfg->name, k->now.sequence, r->opt->level,
-                                   &k->header, e);
+        k->out = ledger_file_begin(r->opt->dirfd, r->l->cfg->name, k->now.sequence,
+                                   r->opt->cfg->dump_level, &k->header, e);
     }
     int rc = k->out ? ledger_file_write(k->out, &k->rows, e) : -1;
     buf_clear(&k->rows);
@@ -590,8 +590,7 @@ static int note_filed(struct ledger_keep *k, struct err *e)
 static int keep_expire(struct ledger_keep *k, struct err *e)
 {
     const struct ledger_filed m = {.filed = k->filed, .file = k->file};
-    wall_t oldest = {clock_wall().ms - k->r->l->cfg->keep};
-    return ledger_files_expire(k->r->opt->dirfd, k->r->l->cfg->name, &m, oldest, e);
+    return ledger_files_expire(k->r->opt->dirfd, k->r->opt->cfg, k->r->l->cfg, &m, e);
 }
 
 int ledger_keep_run(struct run *r, struct err *e)

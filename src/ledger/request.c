@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "ledger/files.h"
 #include "ledger/run_int.h"
 #include "ledger/sql.h"
 #include "sql/literal.h"
@@ -34,12 +35,21 @@ int ledger_request_add(struct db *db, const struct ledger *l, const char *where,
     return db_table_missing(e) ? err_hint(e, "to create it: worldkeeper --init") : -1;
 }
 
-int ledger_request_expire(struct db *db, const struct ledger *l, struct err *e)
+/* Reads the dumps only if the server's clock says that an id expired. */
+int ledger_request_expire(struct db *db, const struct ledger *l, const struct ledger_options *opt,
+                          struct err *e)
 {
     SCOPED(buf_free) struct buf name = {0};
-    int64_t now;
-    int rc = ledger_server_now(db, &now, e);
+    wall_t now;
+    uint64_t oldest;
     sql_ident2(&name, l->schema, LEDGER_OWN(l->cfg, "request"));
+    int rc = ledger_server_now(db, &now.ms, e);
+    if (rc == 0)
+        rc = ledger_ask(db, &oldest, e, "SELECT MIN(at) FROM %s " DB_ONLY_TABLE, name.p);
+    if (rc == 0 && (oldest == 0 || (int64_t)oldest >= now.ms - l->cfg->request_keep))
+        return 0;
+    if (rc == 0)
+        rc = ledger_files_now(opt->dirfd, opt->cfg, l->cfg, now, &now, e);
     /* Deletes in small batches, because the game's inserts wait for the table's lock, which a
      * long DELETE would hold. */
     for (uint64_t gone = EXPIRED_AT_ONCE; rc == 0 && gone == EXPIRED_AT_ONCE;) {
@@ -47,7 +57,7 @@ int ledger_request_expire(struct db *db, const struct ledger *l, struct err *e)
         if (rc == 0)
             rc = db_execf(db, e,
                           "DELETE FROM %s WHERE at<%" PRId64 " AND " DB_ONLY("%s") " LIMIT %d",
-                          name.p, now - l->cfg->request_keep, name.p, EXPIRED_AT_ONCE);
+                          name.p, now.ms - l->cfg->request_keep, name.p, EXPIRED_AT_ONCE);
         gone = rc == 0 ? db_affected(db) : 0;
     }
     return rc;

@@ -12,12 +12,13 @@
 #ifndef WK_LEDGER_REQUEST_H
 #define WK_LEDGER_REQUEST_H
 
-#include "ledger/ledger.h"
+#include "ledger/rollup.h"
 
 /* Records the request ids of rows that are about to be deleted: `where` is a condition for rows of
  * the ledger. */
 int ledger_request_add(struct db *db, const struct ledger *l, const char *where, struct err *e);
-/* Forgets request ids that were recorded longer ago than request_keep. */
-int ledger_request_expire(struct db *db, const struct ledger *l, struct err *e);
+/* Forgets request ids that were recorded longer ago than request_keep, by ledger_files_now(). */
+int ledger_request_expire(struct db *db, const struct ledger *l, const struct ledger_options *opt,
+                          struct err *e);
 
 #endif

@@ -122,7 +122,7 @@ static int run_all(struct run *r, struct err *e)
         return -1;
     if (dry_run)
         return 0;
-    if (r->l->request && ledger_request_expire(r->db, r->l, e) < 0)
+    if (r->l->request && ledger_request_expire(r->db, r->l, r->opt, e) < 0)
         return -1;
     return ledger_mark_closed(r, e) < 0 || note_late(r, e) < 0
                ? -1

@@ -9,8 +9,8 @@ struct ledger_options {
     int64_t until; /* ms since 1970: roll up rows up to then, however young; -1: by rollup_after */
     bool (*stop)(void *arg); /* called between two pieces; true: stop. May be NULL */
     void *stop_arg;
-    int dirfd, level; /* the dump directory and the gzip level, for rows that are kept */
-    const char *dir;  /* path of the dump directory, for hints */
+    int dirfd;                /* the dump directory, for rows that are kept */
+    const struct config *cfg; /* of the world */
 };
 struct ledger_result {
     uint64_t rolled_up; /* rows that this run added to totals */

@@ -378,13 +378,19 @@ static int64_t copies_ended(const int64_t *times, size_t count, int64_t made)
     return from < count ? times[from] : 0;
 }
 
-wall_t copies_now(const struct copies *c, int64_t interval, wall_t wall)
+struct retention_item *copies_dates(const struct copies *c, size_t more)
 {
-    SCOPED(xfree) struct retention_item *items = xcalloc(c->dump_count + 1, sizeof *items);
+    struct retention_item *items = xcalloc(c->dump_count + more + 1, sizeof *items);
     for (size_t i = 0; i < c->dump_count; i++)
         items[i] = (struct retention_item){.generation = c->dumps[i].generation,
                                            .sequence = c->dumps[i].sequence,
                                            .at = c->dumps[i].at};
+    return items;
+}
+
+wall_t copies_now(const struct copies *c, int64_t interval, wall_t wall)
+{
+    SCOPED(xfree) struct retention_item *items = copies_dates(c, 0);
     return retention_now(items, c->dump_count, interval, wall);
 }
 

@@ -102,6 +102,9 @@ bool copy_part_read(const char *name, const char *world, struct copy_part *out);
 /* Signs the name with our key, if there is one. */
 int copy_part_sign(struct copy_part *p, const char *world, struct err *e);
 
+/* Returns the dumps in the store as retention_now() takes them, and after them `more` empty items,
+ * for other files. The caller frees them. */
+struct retention_item *copies_dates(const struct copies *c, size_t more);
 /* Returns the time that retention counts as now (store/retention.h: retention_now()), by the dumps
  * in the store. Pure. */
 wall_t copies_now(const struct copies *c, int64_t interval, wall_t wall);

@@ -12,6 +12,8 @@
 #include "base/file.h"
 #include "base/js.h"
 #include "offsite/age_write.h"
+#include "store/catalog.h"
+#include "store/retention.h"
 
 /* Reads one object of a file. Returns 1 if it is what the manifest says, 0 if not, with the reason
  * in `why`, -1 on error. */
@@ -115,7 +117,7 @@ static void fetch_failed(struct fetch_ledgers *l, const struct ledger_copy *x, c
 
 static bool fetch_may_count(const struct fetch_ledgers *l, const struct ledger_copy *x)
 {
-    return x->of == l->of && x->manifest && !ledger_copy_expired(x, clock_wall());
+    return x->of == l->of && x->manifest && !ledger_copy_expired(x, l->now);
 }
 
 /* Returns 1 if the file was fetched, 0 if not, or -1. */
@@ -175,13 +177,26 @@ static int fetch_unnamed(struct fetch *f, struct fetch_ledgers *l,
     return 0;
 }
 
+/* Finds the time by which the files in the store are judged. */
+static int fetch_now(const struct fetch *f, const struct ledger_copies *there, wall_t *out,
+                     struct err *e)
+{
+    SCOPED(catalog_free) struct catalog dumps = {0};
+    if (catalog_load(f->dirfd, f->cfg->name, &dumps, e) < 0)
+        return -1;
+    SCOPED(xfree) struct retention_item *dates = catalog_dates(&dumps, there->count);
+    *out = ledger_copies_now(there, dates, dumps.count, f->cfg->dump_interval, clock_wall());
+    return 0;
+}
+
 int fetch_ledgers(struct fetch *f, struct fetch_ledgers *l, struct err *e)
 {
     SCOPED(ledger_copies_free) struct ledger_copies there = {0};
     SCOPED(file_close) int lock = fetch_lock(f->dirfd, "ledgers.lock", f->progress, e);
     struct ledger_ref at = ledger_filed_last(&l->marks);
     if (lock < 0 || ledger_copies_load(f->t.store, f->cfg, &there, e) != REMOTE_OK ||
-        sweep_fetched(f, l->of->name, e) < 0 || fetch_named(f, l, &there, &at, e) < 0)
+        fetch_now(f, &there, &l->now, e) < 0 || sweep_fetched(f, l->of->name, e) < 0 ||
+        fetch_named(f, l, &there, &at, e) < 0)
         return -1;
     return at.known ? 0 : fetch_unnamed(f, l, &there, at.sequence, e);
 }

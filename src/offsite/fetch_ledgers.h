@@ -13,6 +13,7 @@ struct fetch_ledgers {
     const struct config_ledger *of;
     uint64_t from;             /* the lowest number; the highest one is that of `marks` */
     struct ledger_filed marks; /* of this world */
+    wall_t now;                /* out: by which files are too old to be fetched */
     json_t *unknown;           /* array that receives a sentence for each file not fetched */
     int fetched;
     char failed[LEDGER_FILE_NAME]; /* the first file that was not fetched; "": none */

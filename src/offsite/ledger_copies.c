@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "store/retention.h"
 
 /* ---- names ---- */
 
@@ -64,6 +65,14 @@ struct ledger_copy *ledger_copies_rival(const struct ledger_copies *c, const str
         if (strcmp(c->list[i].f.name, x->f.name) != 0 && ledger_copy_valid(&c->list[i]))
             return &c->list[i];
     return NULL;
+}
+
+wall_t ledger_copies_now(const struct ledger_copies *c, struct retention_item *dates, size_t dumps,
+                         int64_t interval, wall_t wall)
+{
+    for (size_t i = 0; i < c->count; i++)
+        dates[dumps + i].at = c->list[i].f.written;
+    return retention_now(dates, dumps + c->count, interval, wall);
 }
 
 bool ledger_copy_expired(const struct ledger_copy *x, wall_t now)

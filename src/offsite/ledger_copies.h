@@ -44,6 +44,11 @@ struct ledger_copy *ledger_copies_find(const struct ledger_copies *c, const char
 /* Returns a valid file with the number of `x` and another name, which another life of the world
  * wrote; NULL: there is none. */
 struct ledger_copy *ledger_copies_rival(const struct ledger_copies *c, const struct ledger_copy *x);
+/* Returns the time that retention counts as now (store/retention.h: retention_now()), by dumps and
+ * these files. `dates`: the dumps, with room for the files after them. `interval`: the time between
+ * two dumps, in ms. Pure. */
+wall_t ledger_copies_now(const struct ledger_copies *c, struct retention_item *dates, size_t dumps,
+                         int64_t interval, wall_t wall);
 /* Returns true if the file is older than [ledger] keep. */
 bool ledger_copy_expired(const struct ledger_copy *x, wall_t now);
 

@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "offsite/upload_int.h"
+#include "store/retention.h"
 
 #define LEFT_MS 86400000 /* data without a manifest is deleted after a day */
 
@@ -155,9 +156,8 @@ static enum remote_result delete_ledger_file(struct upload *u, struct ledger_cop
 /* Deletes a file if it expired, or if it is data of an interrupted upload. An expired file that is
  * still here is needed by the next run of the rollup. */
 static enum remote_result tidy_ledger_file(struct upload *u, const struct ledger_copies *here,
-                                           struct ledger_copy *x, struct err *e)
+                                           struct ledger_copy *x, wall_t now, struct err *e)
 {
-    wall_t now = clock_wall();
     const struct ledger_copy *own = ledger_copies_find(here, x->f.name);
     bool expired = !(own && ledger_copy_valid(own)) && ledger_copy_expired(x, now);
     bool left = (x->plain || x->sealed) && !x->manifest && x->f.written.ms < now.ms - LEFT_MS;
@@ -170,8 +170,11 @@ enum remote_result upload_ledgers_tidy(struct upload *u, struct err *e)
     enum remote_result got = REMOTE_OK;
     if (ledger_copies_here(u->cfg, u->dirfd, &here, e) < 0)
         return REMOTE_STOPPED;
+    SCOPED(xfree) struct retention_item *dates = copies_dates(&u->there, u->ledgers.count);
+    wall_t now = ledger_copies_now(&u->ledgers, dates, u->there.dump_count, u->cfg->dump_interval,
+                                   clock_wall());
     for (size_t i = 0; i < u->ledgers.count && got == REMOTE_OK; i++)
-        got = tidy_ledger_file(u, &here, &u->ledgers.list[i], e);
+        got = tidy_ledger_file(u, &here, &u->ledgers.list[i], now, e);
     if (got == REMOTE_OK && u->cfg->ledger_count)
         upload_sweep(u, "ledgers");
     return got;

@@ -344,10 +344,10 @@ int catalog_remove(int dirfd, const char *name, struct err *e)
                : file_remove(dirfd, pin, e);
 }
 
-/* `damaged`: treat damaged dumps as intact. */
-static struct retention_item *catalog_items(const struct catalog *c, bool damaged)
+/* `damaged`: treat damaged dumps as intact. `more` empty items follow. */
+static struct retention_item *catalog_items(const struct catalog *c, bool damaged, size_t more)
 {
-    struct retention_item *items = xcalloc(c->count, sizeof *items);
+    struct retention_item *items = xcalloc(c->count + more, sizeof *items);
     for (size_t i = 0; i < c->count; i++)
         items[i] =
             (struct retention_item){.generation = c->list[i].m.generation,
@@ -358,9 +358,14 @@ static struct retention_item *catalog_items(const struct catalog *c, bool damage
     return items;
 }
 
+struct retention_item *catalog_dates(const struct catalog *c, size_t more)
+{
+    return catalog_items(c, false, more);
+}
+
 wall_t catalog_now(const struct catalog *c, int64_t interval, wall_t wall)
 {
-    SCOPED(xfree) struct retention_item *items = catalog_items(c, false);
+    SCOPED(xfree) struct retention_item *items = catalog_dates(c, 0);
     return retention_now(items, c->count, interval, wall);
 }
 
@@ -368,7 +373,7 @@ static struct retention_item *catalog_choose(const struct catalog *c,
                                              const struct config_retention *rule, wall_t now,
                                              wall_t wall, bool damaged)
 {
-    struct retention_item *items = catalog_items(c, damaged);
+    struct retention_item *items = catalog_items(c, damaged, 0);
     for (size_t i = 0; i < c->count; i++)
         items[i].pinned = pin_holds(&c->list[i].pin, rule, now);
     retention_choose(items, c->count, rule, now, wall);

@@ -62,6 +62,9 @@ int catalog_sweep(int dirfd, const char *world, struct err *e);
 /* Deletes a dump, its manifest first: a file without a manifest is not a dump, so a crash in
  * between leaves only a file for catalog_sweep(). */
 int catalog_remove(int dirfd, const char *name, struct err *e);
+/* Returns the dumps as retention_now() takes them, and after them `more` empty items, for other
+ * files. The caller frees them. */
+struct retention_item *catalog_dates(const struct catalog *c, size_t more);
 /* Returns the time that retention counts as now (retention_now()). `interval`: the time between two
  * dumps, in ms. */
 wall_t catalog_now(const struct catalog *c, int64_t interval, wall_t wall);

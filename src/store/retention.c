@@ -43,8 +43,8 @@ static int64_t retention_excess(int64_t ms, uint64_t count, int64_t interval)
     return gap > 0 && (uint64_t)(gap / each) >= count ? gap - (int64_t)count * each : 0;
 }
 
-/* Walks from the newest dump back. A dump with a later time than one that follows it was made
- * before the clock was set back, and proves nothing. */
+/* Walks from the newest dump back, and then over the other files. A dump with a later time than one
+ * that follows it was made before the clock was set back, and proves nothing. */
 wall_t retention_now(struct retention_item *items, size_t n, int64_t interval, wall_t wall)
 {
     struct intact dated = {.list = xcalloc(n, sizeof(struct retention_item *))};
@@ -59,7 +59,8 @@ wall_t retention_now(struct retention_item *items, size_t n, int64_t interval, w
         const struct retention_item *it = dated.list[i];
         if (it->at.ms > upto)
             continue;
-        uint64_t count = sequence > it->sequence ? sequence - it->sequence : 1;
+        bool counts = it->sequence > 0 && sequence > it->sequence;
+        uint64_t count = counts ? sequence - it->sequence : 1;
         int64_t excess = retention_excess(upto - it->at.ms, count, interval);
         doubt = excess > doubt ? excess : doubt;
         upto = it->at.ms;

@@ -34,7 +34,10 @@ struct retention_item {
  * `wall`, or less if the dumps prove less. Two dumps of following sequence numbers are about
  * `interval` (ms) apart, and the newest one is about as old; what is missing between them may be a
  * jump of the clock. A jump counts as time that has passed once the clock has run for a day since.
- * Dumps with a time of 0 or less are ignored. */
+ * Dumps with a time of 0 or less are ignored.
+ *
+ * An item of generation and sequence 0 is not a dump, but another file that expires. Such files
+ * show a jump that the dumps do not show, because no dump from before the jump is left. */
 wall_t retention_now(struct retention_item *items, size_t n, int64_t interval, wall_t wall);
 
 /* Sets `keep` of each of the `items`, which may be in any order. Items that are not intact are kept

@@ -14,7 +14,7 @@ import time
 import pytest
 from test_ledger import ENGINES, LEDGER, make, summed, totals
 from wk.crash import go_on, wait_stopped
-from wk.keeper import USER
+from wk.keeper import DONE, USER
 from wk.util import fill_up
 
 pytestmark = pytest.mark.third_on_mysql
@@ -174,6 +174,31 @@ def test_files_that_are_too_old(ledger):
     time.sleep(1.1)
     ledger.ok("--rollup", "--json")
     assert files(ledger) == [] == files(ledger, ".csv.json")
+
+
+def by_clock(keeper, days, *args):
+    """Runs a command whose wall clock is so many days ahead."""
+    keeper.set_clock(int(days * 86400))
+    done = keeper.finish(keeper.popen(*args, **keeper.shim(clock=keeper.clock)))
+    assert done.rc == DONE, done
+
+
+@pytest.mark.parametrize("ledger", ["MEMORY"], indirect=True)
+def test_a_clock_that_is_ahead_for_one_rollup_deletes_no_file(ledger):
+    """If the wall clock is years ahead during one rollup, no file expires. Once the clock has been there for a day, it is
+    believed."""
+    by_clock(ledger, 0, "--dump")
+    for days in (0, 1000):
+        gains(ledger.world, some(50))
+        by_clock(ledger, days, "--rollup")
+        by_clock(ledger, 0, "--rollup")
+    names = files(ledger)
+    assert len(names) == 2
+    by_clock(ledger, 1000, "--dump")
+    by_clock(ledger, 1000.5, "--rollup")
+    assert files(ledger) == names, "the clock has jumped half a day ago"
+    by_clock(ledger, 1001.2, "--rollup")
+    assert files(ledger) == names[1:], "the clock has been there for more than a day"
 
 
 def test_a_file_of_a_time_that_was_taken_back(ledger):
@@ -481,6 +506,22 @@ def test_a_request_that_comes_again(requests):
     time.sleep(1.2)
     requests.ok("--rollup", "--json")
     assert pay(world, "a"), "request_keep has passed"
+
+
+def test_a_request_and_a_clock_that_jumps(requests):
+    """If the clock jumps ahead, request ids expire only after a day. The dumps show that it did, as the clock of the server, which
+    dates request ids, cannot be set back: the dump and the request are dated 1000 days back."""
+    world = requests.world
+    requests.configure({"ledger xp": {**LEDGER, "levels": None, "request": "token", "request_keep": "7d"}})
+    by_clock(requests, -1000, "--dump")
+    assert pay(world, "a")
+    requests.ok("--rollup", "--json")
+    world.sql("UPDATE xp_request SET at=at-1000*86400000")
+    requests.ok("--rollup", "--json")
+    assert not pay(world, "a"), "the clock has jumped just now"
+    by_clock(requests, -1.1, "--dump")
+    requests.ok("--rollup", "--json")
+    assert pay(world, "a"), "the clock has been there for more than a day"
 
 
 def test_a_request_after_a_restore(requests):

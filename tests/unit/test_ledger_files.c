@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "dir_kit.h"
+#include "fake_clock.h"
 #include "ledger/files.h"
 
 static void test_names(void **state)
@@ -265,6 +266,17 @@ static void test_bytes_that_change_between(void **state)
     free(data);
 }
 
+static void expire_at(int64_t ms, int64_t keep)
+{
+    static char world[] = "s8", ledger[] = "xp";
+    const struct config c = {.name = world, .dump_interval = 86400000};
+    const struct config_ledger l = {.name = ledger, .keep = keep};
+    const struct ledger_filed m = {.filed = 3, .file = 5};
+    struct err e = {0};
+    fake_wall_ms = ms;
+    assert_int_equal(ledger_files_expire(kit_dir, &c, &l, &m, &e), 0);
+}
+
 /* Of the ledger's files only those expire that are too old, whatever became of them. */
 static void test_expiry(void **state)
 {
@@ -297,15 +309,33 @@ static void test_expiry(void **state)
         {"xp-00000001-1-9-20260131T000000Z.csv.gz.undone.1", true},
         {"xp-00000001.csv.gz.undone", true},
     };
-    const struct ledger_filed m = {.filed = 3, .file = 5};
-    struct err e = {0};
     for (size_t i = 0; i < COUNT(files); i++)
         kit_text(files[i].name, "");
-    assert_int_equal(ledger_files_expire(kit_dir, "xp", &m, (wall_t){INT64_C(1769817602000)}, &e),
-                     0);
+    expire_at(INT64_C(1769817603000), 1000);
     for (size_t i = 0; i < COUNT(files); i++)
         if (kit_there(files[i].name) != files[i].stays)
             fail_msg("%s: %s", files[i].stays ? "was removed" : "stays", files[i].name);
+}
+
+/* A clock that jumps ahead deletes nothing for a day. */
+static void test_expiry_by_a_clock_that_jumps(void **state)
+{
+    (void)state;
+    static const char old[] = "xp-00000001-1-9-20260131T000000Z.csv.gz",
+                      aside[] = "xp-00000002-1-9-20260131T010000Z.csv.gz.undone",
+                      fresh[] = "xp-00000003-1-9-20280131T010000Z.csv.gz";
+    static const int64_t ahead = INT64_C(1832893200000), /* 2028-01-31 01:00 */
+        month = 30 * INT64_C(86400000);
+    kit_text(old, "");
+    kit_text(aside, "");
+    expire_at(ahead, month);
+    assert_true(kit_there(old) && kit_there(aside));
+    kit_text(fresh, "");
+    expire_at(ahead + 23 * INT64_C(3600000), month);
+    assert_true(kit_there(old) && kit_there(aside));
+    expire_at(ahead + 26 * INT64_C(3600000), month);
+    assert_false(kit_there(old) || kit_there(aside));
+    assert_true(kit_there(fresh));
 }
 
 int main(void)
@@ -317,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_row_without_end),
         cmocka_unit_test_teardown(test_other_bytes, kit_clean),
         cmocka_unit_test_teardown(test_expiry, kit_clean),
+        cmocka_unit_test_teardown(test_expiry_by_a_clock_that_jumps, kit_clean),
         cmocka_unit_test_teardown(test_bytes_that_change_between, kit_clean),
     };
     return cmocka_run_group_tests_name("ledger_files", tests, kit_set_up, kit_tear_down);

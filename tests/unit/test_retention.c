@@ -395,6 +395,32 @@ static void each_jump(void **state)
     }
 }
 
+/* Files that are older than all dumps show a jump that no dump shows; others show nothing. */
+static void other_files(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t dumps[2], files[3];
+        int64_t want;
+    } others[] = {
+        {{MINUTE, 16 * MINUTE}, {17 * MINUTE, 18 * MINUTE, 19 * MINUTE}, 0},
+        {{MINUTE, 16 * MINUTE}, {0, 2 * MINUTE, 400 * DAY}, 400 * DAY - 91 * MINUTE},
+        {{MINUTE, 16 * MINUTE}, {30 * MINUTE, 400 * DAY, 800 * DAY}, 400 * DAY - 105 * MINUTE},
+        {{MINUTE, 2 * DAY}, {400 * DAY, 401 * DAY, 402 * DAY}, 2 * DAY - 76 * MINUTE},
+        {{DAY, DAY + 15 * MINUTE}, {400 * DAY, 401 * DAY, 402 * DAY}, 23 * HOUR - 15 * MINUTE},
+        {{0, 0}, {-DAY, -2 * DAY, 15 * MINUTE}, 0},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct retention_item items[5] = {{.generation = 3, .sequence = 90001},
+                                          {.generation = 3, .sequence = 90000}};
+        for (size_t k = 0; k < 5; k++)
+            items[k].at.ms = NOW - (k < 2 ? others[i].dumps[k] : others[i].files[k - 2]);
+        wall_t now = retention_now(items, 5, 15 * MINUTE, (wall_t){NOW});
+        if (NOW - now.ms != others[i].want)
+            fail_msg("%zu: %lld", i, (long long)(NOW - now.ms));
+    }
+}
+
 /* Dumps that retention has thinned out are no jump, whatever their interval is. */
 static void thinned(void **state)
 {
@@ -493,9 +519,9 @@ static void off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_case), cmocka_unit_test(properties), cmocka_unit_test(years),
-        cmocka_unit_test(each_jump), cmocka_unit_test(thinned),    cmocka_unit_test(ahead),
-        cmocka_unit_test(off),
+        cmocka_unit_test(each_case), cmocka_unit_test(properties),  cmocka_unit_test(years),
+        cmocka_unit_test(each_jump), cmocka_unit_test(other_files), cmocka_unit_test(thinned),
+        cmocka_unit_test(ahead),     cmocka_unit_test(off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

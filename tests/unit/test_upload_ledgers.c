@@ -33,6 +33,7 @@ static int set_up(void **state)
     snprintf(url, sizeof url, "file://%s/store/", kit_path);
     config = (struct config){.name = world,
                              .dump_dir = kit_path,
+                             .dump_interval = 86400000,
                              .ledger_count = 1,
                              .ledgers = {{.name = first}, {.name = second}},
                              .offsite = {.url = url}};
@@ -644,6 +645,31 @@ static void test_what_deletes_a_file(void **state)
     config.ledgers[0].keep = 0;
 }
 
+/* A clock that jumps ahead deletes nothing for a day, and files are fetched as before. */
+static void test_a_clock_that_jumps(void **state)
+{
+    (void)state;
+    struct upload_ledgers_step s;
+    int64_t was = fake_wall_ms;
+    config.ledgers[0].keep = 90 * INT64_C(86400000);
+    struct ledger_file x = written(first, 1, "1", 0);
+    assert_int_equal(steps(&s), 1);
+    remove_here(&x);
+    fake_wall_ms += 1000 * INT64_C(86400000);
+    tidy();
+    assert_true(stored(".csv.gz", &x) && stored(".csv.json", &x));
+    assert_int_equal(fetched(&x), 1);
+    struct ledger_file y = written(first, 2, "2", 1);
+    assert_int_equal(steps(&s), 1);
+    remove_here(&x);
+    fake_wall_ms += 2 * INT64_C(86400000);
+    tidy();
+    assert_false(stored(".csv.gz", &x) || stored(".csv.json", &x));
+    assert_true(stored(".csv.json", &y));
+    config.ledgers[0].keep = 0;
+    fake_wall_ms = was;
+}
+
 /* ---- two processes ---- */
 
 static atomic_bool released;
@@ -696,6 +722,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_file_of_the_successor, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_files_after_the_last_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_deletes_a_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_clock_that_jumps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_fetches, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, kit_set_up, kit_tear_down);
