@@ -109,8 +109,8 @@ static bool other_begins(const char *at, bool first, bool *sql)
 {
     static const char *const programs[] = {"systemctl ", "journalctl ", "ls -", "df -",
                                            "dmesg",      "gunzip -",    "mv /", "mv '"};
-    static const char *const statements[] = {"GRANT ", "ALTER ", "TRUNCATE ", "SET GLOBAL ",
-                                             "SHOW "};
+    static const char *const statements[] = {"GRANT ",      "ALTER ", "TRUNCATE ",
+                                             "SET GLOBAL ", "SHOW ",  "UPDATE "};
     *sql = false;
     for (size_t i = 0; !first && i < sizeof programs / sizeof *programs; i++)
         if (text_starts(at, programs[i]))

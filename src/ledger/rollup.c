@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/number.h"
 #include "ledger/age.h"
 #include "ledger/keep.h"
 #include "ledger/limits.h"
@@ -15,8 +16,42 @@
 #include "ledger/sql.h"
 #include "sql/literal.h"
 
-#define MEMORY_PIECE 1000u /* a game waits for each statement */
-#define INNODB_PIECE 500u  /* rows that are locked at a time, and listed in the DELETE */
+#define MEMORY_PIECE 1000u            /* a game waits for each statement */
+#define INNODB_PIECE 500u             /* rows that are locked at a time, and listed in the DELETE */
+#define IDS_BETWEEN UINT64_C(1000000) /* left to the rows that are inserted meanwhile */
+
+/* Returns whether the column of ids can hold this one. */
+static bool has_room(const struct ledger *l, uint64_t id)
+{
+    const struct db_column *c = db_column_find(&l->table, l->cfg->id);
+    uint64_t highest = text_starts(c->type, "bigint") ? INT64_MAX
+                       : text_starts(c->type, "int")  ? INT32_MAX
+                                                      : 0;
+    return id <= highest;
+}
+
+/* Names the statements for ids that start again. The rollup positions stay, because they also show
+ * which rows of a conflict file are in totals: --conflicts --apply would insert these again. Until
+ * the statements are typed, new rows may get ids above `last`: the rows that are moved get higher
+ * ones. The UPDATE also raises the table's counter, unless there are no rows. */
+static int hint_ids(const struct run *r, uint64_t last, struct err *e)
+{
+    SCOPED(buf_free) struct buf id = {0}, move = {0};
+    uint64_t by = number_sum(last, IDS_BETWEEN);
+    sql_ident(&id, r->l->cfg->id);
+    if (has_room(r->l, number_sum(last, by)))
+        buf_printf(&move,
+                   "if all its rows were inserted after a TRUNCATE, give them new ids: UPDATE %s "
+                   "SET %s=%s+%" PRIu64 " WHERE %s<=%" PRIu64 "; then: ALTER TABLE %s "
+                   "AUTO_INCREMENT=%" PRIu64 "; else only the latter, and then ",
+                   r->table.p, id.p, id.p, by, id.p, last, r->table.p, last + 1);
+    else
+        buf_printf(&move,
+                   "so that totals have new rows: ALTER TABLE %s AUTO_INCREMENT=%" PRIu64 "; then ",
+                   r->table.p, last + 1);
+    return err_hint(e, "%sinsert its rows again without their ids, and delete the old ones",
+                    move.p);
+}
 
 /* Reads where the last run ended: the newest time in totals, and whether it was interrupted in a
  * piece. */
@@ -33,12 +68,7 @@ static int ask_rollup(struct run *r, struct err *e)
                 ", but ids up to %" PRIu64
                 " were already rolled up; new rows up to that id are in no total",
                 r->l->cfg->name, r->l->cfg->table, r->l->next_id, last);
-        return err_hint(
-            e,
-            "if all its rows were inserted after a TRUNCATE: UPDATE %s SET end_id=0; else ALTER "
-            "TABLE %s AUTO_INCREMENT=%" PRIu64 "; then insert its rows again without their "
-            "ids, and delete the old ones",
-            r->rollup.p, r->table.p, last + 1);
+        return hint_ids(r, last, e);
     }
     /* Ignores times in the future, so that one wrong clock does not make later rows late. */
     if (ledger_server_now(r->db, &now, e) < 0)

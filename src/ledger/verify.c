@@ -328,8 +328,8 @@ static int verify_files(struct verify *v, struct err *e)
 
 /* ---- sums ---- */
 
-/* An end_id of 0 is not compared in a MEMORY ledger: it is set for ids that begin again
- * (rollup.c). */
+/* An end_id of 0 is not compared in a MEMORY ledger: an operator may have set it because ids began
+ * again. */
 static int compare_sums(struct verify *v, struct err *e)
 {
     const struct ledger *l = v->l;

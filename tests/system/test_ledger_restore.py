@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 from test_journal import LOG, crash, keep
-from test_ledger import ENGINES, LEDGER, make, totals
+from test_ledger import ENGINES, LEDGER, give_new_ids, make, totals
 from test_ledger_check import PRIVILEGES
 from test_ledger_world import gain, prepare
 from wk.crash import go_on, wait_stopped
@@ -253,6 +253,29 @@ def test_gains_of_a_living_world_that_was_replaced(doomed):
         [table] = [t for t in (done.json.get("tables") or done.result["tables"]) if t["table"] == "gains"]
         assert table["left"] == left and "may be in totals" in table["why"], done
         assert counts(world) == {**wanted, (0, 0): wanted[0, 0] + 5}
+
+
+def test_replaced_gains_after_ids_that_began_again(doomed):
+    """The statements for a ledger whose ids start again do not make --conflicts forget which rows are in totals."""
+    keeper = prepare(doomed)
+    world = keeper.world
+    gain(world, 100)
+    keeper.dump()
+    pressed = keeper.popen("--restore", "--force", fault="restore.checked=stop")
+    waiting = wait_stopped(keeper, "restore.checked")
+    gain(world, 1, xp=5)
+    go_on(waiting)
+    assert keeper.finish(pressed).rc == DONE
+    keeper.ok("--rollup")
+    world.sql("TRUNCATE gains")
+    gain(world, 3, xp=7)
+    give_new_ids(world, keeper.run("--rollup", "--json"))
+    (path,) = keeper.conflicts()
+    for put_in in (1, 0):
+        done = keeper.run("--conflicts=" + path, "--apply", "--renumber", "--json")
+        [table] = [t for t in (done.json.get("tables") or done.result["tables"]) if t["table"] == "gains"]
+        assert (table["inserted"], table["left"]) == (put_in, 100) and sum(counts(world).values()) == 100 + 21 + 5, done
+        keeper.ok("--rollup")
 
 
 @pytest.mark.only("mariadb", why="MySQL takes lower_case_table_names only when it is set up")

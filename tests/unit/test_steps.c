@@ -73,6 +73,11 @@ static void test_split(void **state)
     expect("GRANT DROP ON `w1`.* TO 'k'@'%';; worldkeeper --list shows dumps", "", "",
            "GRANT DROP ON `w1`.* TO 'k'@'%';", "this command shows dumps", "worldkeeper --list");
     expect("worldkeeper --dump, then wait", "", "then wait", "worldkeeper --dump", NULL, NULL);
+    expect(
+        "if all are new: UPDATE `a`.`b` SET `c`=`c`+9; then: ALTER TABLE `a`.`b` AUTO_INCREMENT=9; "
+        "else insert them again",
+        "else insert them again", "if all are new", "UPDATE `a`.`b` SET `c`=`c`+9;", "then",
+        "ALTER TABLE `a`.`b` AUTO_INCREMENT=9;");
     expect("if it is there: ALTER TABLE `a`.`b` ENGINE=MEMORY", "", "if it is there",
            "ALTER TABLE `a`.`b` ENGINE=MEMORY;", NULL, NULL);
     expect("SHOW PROCESSLIST shows it; x", "SHOW PROCESSLIST shows it; x", NULL, NULL, NULL, NULL);
