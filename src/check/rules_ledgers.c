@@ -106,6 +106,11 @@ static const struct check_rule rules[] = {
      "each commit (innodb_flush_log_at_trx_commit = 2): a crash of the machine can undo totals "
      "whose rows are already deleted",
      DB_SET_FOR_GOOD("innodb_flush_log_at_trx_commit", "1"), true},
+    {"ledger", "forgets", CHECK_WARN,
+     "[ledger {ledger}]: table {ledger}_rollup is durable, {ledger}_request is not, and there is "
+     "no journal: after a restart of the server the request ids of rows that were rolled up since "
+     "the last dump are gone, and a repetition of such a request counts twice",
+     "see the finding \"journal\": with a journal, a restore brings these request ids back", true},
     {"ledger", "mixed", CHECK_NOTE,
      "[ledger {ledger}]: table {table:name} is in MEMORY and {ledger}_rollup is durable: a "
      "transaction under REPEATABLE READ sees the rollup as of its beginning, so its totals miss "
@@ -240,6 +245,20 @@ static void level_facts(struct check *c, const struct ledger *l)
         DB_ARGS(l->schema, levels, l->schema, levels));
 }
 
+/* Returns whether a loss would forget request ids of rows whose totals it leaves. */
+static bool forgets_requests(struct check *c, const struct ledger *l)
+{
+    struct db_tables t = {0};
+    struct err e;
+    bool journal = c->cfg->journal != JOURNAL_OFF && check_is(c, "@log_bin");
+    if (!l->request || !l->made || l->rollup.memory || journal ||
+        db_table_named(c->db, l->schema, LEDGER_OWN(l->cfg, "request"), &t, &e) < 0)
+        return false;
+    bool forgets = t.count > 0 && t.list[0].memory;
+    db_tables_free(&t);
+    return forgets;
+}
+
 /* Sets the facts that can be read only after the ledger's own tables were created. */
 static void rollup_facts(struct check *c, const struct ledger *l)
 {
@@ -253,6 +272,7 @@ static void rollup_facts(struct check *c, const struct ledger *l)
                           DB_ARGS(l->schema, LEDGER_OWN(l->cfg, "mark")));
     }
     check_fact(c, "mixed", l->memory && l->made && !l->rollup.memory);
+    check_fact(c, "forgets", forgets_requests(c, l));
     check_number(c, "next_id", (int64_t)l->next_id);
     check_fact(c, "begin_again",
                l->memory && check_is(c, "last_id") &&

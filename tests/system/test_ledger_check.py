@@ -195,6 +195,21 @@ def test_the_trigger_is_asked_for_once(make_world, make_keeper, make_server):
     assert len(log.statements("CONCAT(ACTION_TIMING=")) == 1
 
 
+def test_request_ids_that_a_loss_would_forget(keeper):
+    """--check warns if totals are durable and neither the request ids nor a journal are: a restore would bring back totals without
+    the request ids of their rows."""
+    make(keeper.world, "MEMORY")
+    keeper.world.sql("ALTER TABLE gains ADD token VARCHAR(36) CHARACTER SET ascii NULL, ADD UNIQUE KEY (token)")
+    keeper.configure({"journal": {"mode": "off"}, "ledger xp": {**LEDGER, "request": "token"}})
+    keeper.server.grant(USER + "@localhost", keeper.world.schema, PRIVILEGES)
+    keeper.init()
+    assert not findings(keeper, "warn")
+    keeper.world.sql("ALTER TABLE xp_rollup ENGINE=InnoDB")
+    assert found(keeper, "counts twice")["level"] == "warn"
+    keeper.world.sql("ALTER TABLE xp_request ENGINE=InnoDB")
+    assert "counts twice" not in str(findings(keeper))
+
+
 def test_rules_that_were_broken(ledger):
     ledger.init()
     world = ledger.world

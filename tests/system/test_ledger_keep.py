@@ -508,8 +508,8 @@ def test_a_request_that_comes_again(requests):
 
 
 def test_a_request_and_a_clock_that_jumps(requests):
-    """If the clock jumps ahead, request ids expire only after a day. The server's clock dates them, and cannot be set here, so the
-    jump is shown by a dump and a request that are dated 1000 days back."""
+    """If the clock jumps ahead, request ids expire only after a day. The server's clock dates them, and cannot be set here, so
+    the jump is shown by a dump and a request that are dated 1000 days back."""
     world = requests.world
     requests.configure({"ledger xp": {**LEDGER, "levels": None, "request": "token", "request_keep": "7d"}})
     by_clock(requests, -1000, "--dump")
