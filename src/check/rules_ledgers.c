@@ -85,7 +85,7 @@ static const struct check_rule rules[] = {
     {"ledger", "begin_again", CHECK_FAIL,
      "[ledger {ledger}]: the ids of table {table:name} start again: the next id is {next_id}, but "
      "ids up to {last_id} were already rolled up; new rows up to that id are in no total",
-     "worldkeeper --rollup={ledger} prints the statement to type", true},
+     "worldkeeper --rollup={ledger} prints the statements to type", true},
     {"ledger", "ignored", CHECK_WARN,
      "[ledger {ledger}]: the last run found {ignored:count} rows of table {table:name} with ids "
      "that were already rolled up for their keys: these rows are in no total",
