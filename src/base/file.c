@@ -712,9 +712,16 @@ int file_read_secret_lines(const char *path, size_t limit, struct buf *out, stru
 
 int file_read_secret(const char *path, struct buf *out, struct err *e)
 {
+    if (file_read_secret_lines(path, SECRET_MAX, out, e) == 0 &&
+        file_take_secret(path, out, e) == 0)
+        return 0;
+    buf_free(out);
+    return -1;
+}
+
+int file_take_secret(const char *path, struct buf *out, struct err *e)
+{
     size_t len = 0;
-    if (file_read_secret_lines(path, SECRET_MAX, out, e) < 0)
-        return -1;
     while (len < out->len && out->p[len] != '\r' && out->p[len] != '\n')
         len++;
     /* A byte order mark, or UTF-16 from an editor, would be an invisible part of the secret. */
@@ -722,6 +729,11 @@ int file_read_secret(const char *path, struct buf *out, struct err *e)
         err_set(e, ERR_CONFIG, 0, "secret file %s is not plain text", path);
         return err_hint(e, "save it as UTF-8 without a byte order mark, the secret alone on the "
                            "first line; to create a key: openssl rand -hex 32");
+    }
+    /* Used as a password, it would open the account, or make one that is open to everyone. */
+    if (len == 0) {
+        err_set(e, ERR_CONFIG, 0, "the first line of secret file %s is empty", path);
+        return err_hint(e, "put the secret alone on the first line of %s", path);
     }
     out->len = len;
     out->p[len] = '\0';

@@ -93,9 +93,12 @@ int file_read_public(int dirfd, const char *name, size_t limit, struct buf *out,
 void file_hint(struct err *e, const char *command, const char *path);
 /* Reads a secret into a buffer that wipes what it leaves (buf.secret): like file_read() with a
  * limit of 4 KiB, first line only. Refused if group or others can read the file, if neither root
- * nor we own it, or if the line is not plain text. `path` may be "credential:NAME", relative to
- * $CREDENTIALS_DIRECTORY. */
+ * nor we own it, or if the line is empty or not plain text; `out` is freed then. `path` may be
+ * "credential:NAME", relative to $CREDENTIALS_DIRECTORY. */
 int file_read_secret(const char *path, struct buf *out, struct err *e);
+/* Reduces the text of a secret file to the secret, its first line. Refused as by
+ * file_read_secret(). `path` is for error texts. */
+int file_take_secret(const char *path, struct buf *out, struct err *e);
 /* Like file_read_secret(), but reads all lines, of any text, up to the caller's limit. */
 int file_read_secret_lines(const char *path, size_t limit, struct buf *out, struct err *e);
 /* Opens a secret file for reading with the same checks, for a library that reads it as

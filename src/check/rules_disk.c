@@ -78,7 +78,7 @@ static const struct check_rule secret[] = {
     /* Each file is judged separately, and only the first reason why it cannot be used is
      * reported. */
     {"secrets", "secret_error", CHECK_FAIL, "{secret_error}", "{secret_hint}"},
-    {"secrets", "secret_empty", CHECK_WARN, "{secret_key}: the first line of {secret} is empty"},
+    {"secrets", "secret_empty", CHECK_WARN, "{secret_key}: {secret} is empty"},
     {"secrets", "secret_foreign", CHECK_WARN,
      "{secret_key}: {secret} and the dumps belong to different users",
      "chown {user} {secret:shell}"},
@@ -107,7 +107,7 @@ static void judge_secret(struct check *c, const char *key, const char *path, boo
     CHECK_RULES(c, secret);
 }
 
-/* Checks a file of several keys, which its user parses. */
+/* Checks a file of several lines, which its user parses. */
 static void check_keys(struct check *c, const char *key, const char *path)
 {
     SCOPED(buf_free) struct buf all = {0};
@@ -116,7 +116,7 @@ static void check_keys(struct check *c, const char *key, const char *path)
         return;
     if (file_read_secret_lines(path, CHECK_KEYS_MAX, &all, &e) < 0)
         err_step(&e, "%s", key);
-    judge_secret(c, key, path, false, &e);
+    judge_secret(c, key, path, all.len == 0, &e);
 }
 
 /* Returns true if the file exists but cannot be used. */
@@ -131,7 +131,7 @@ static bool check_secret(struct check *c, const char *key, const char *path, boo
         err_step(&e, "%s", key);
         bad = true;
     }
-    judge_secret(c, key, path, !hmac && out->len == 0, &e);
+    judge_secret(c, key, path, false, &e);
     return bad;
 }
 
@@ -160,13 +160,13 @@ int check_secrets(struct check *c, struct buf *password)
         buf_free(&other);
     }
     for (const struct config_webhook *w = cfg->webhooks; w < cfg->webhooks + CONFIG_WEBHOOKS; w++) {
-        const char *const paths[] = {w->url_file, w->body_file, w->header_file};
-        static const char *const names[] = {"url_file", "body_file", "header_file"};
-        for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-            SCOPED(xfree) char *key = xasprintf("[%s] %s", w->section, names[i]);
-            SCOPED(buf_free) struct buf other = {0};
-            check_secret(c, key, paths[i], false, &other);
-        }
+        SCOPED(buf_free) struct buf url = {0};
+        SCOPED(xfree) char *url_key = xasprintf("[%s] url_file", w->section);
+        SCOPED(xfree) char *body_key = xasprintf("[%s] body_file", w->section);
+        SCOPED(xfree) char *header_key = xasprintf("[%s] header_file", w->section);
+        check_secret(c, url_key, w->url_file, false, &url);
+        check_keys(c, body_key, w->body_file);
+        check_keys(c, header_key, w->header_file);
     }
     check_keys(c, "[offsite] identity_file", cfg->offsite.identity_file);
     if (c->keys_bad)

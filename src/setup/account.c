@@ -86,10 +86,34 @@ static bool used_by_another(struct setup *s, const char *user)
     return u.used;
 }
 
+/* Reads the password of an existing password file. Returns 1, 0 if there is no file, or -1. A dry
+ * run may be unable to read it. */
+static int account_read_password(const struct setup *s, const struct account *a, struct buf *out,
+                                 struct err *e)
+{
+    const char *name;
+    struct err why = {0};
+    out->secret = true;
+    SCOPED(file_close) int place = file_open_place(a->password_file, &name, &why);
+    if (place < 0)
+        return why.num == ENOENT || s->dry ? 0 : err_pass(e, &why);
+    SCOPED(file_close) int fd = effect_open(place, name);
+    if (fd < 0)
+        return errno == ENOENT || s->dry ? 0
+                                         : err_sys(e, errno, "cannot open %s", a->password_file);
+    return file_read_fd(fd, a->password_file, SECRET_FILE_MAX, out, e) < 0 ||
+                   file_take_secret(a->password_file, out, e) < 0
+               ? -1
+               : 1;
+}
+
 static int finish_choice(struct setup *s, struct account *a, const char *plugin, struct err *e)
 {
     a->there = plugin[0] != '\0';
     a->name = xasprintf("%s@%s", a->user, a->host);
+    SCOPED(buf_free) struct buf password = {0};
+    if (!a->by_socket && account_read_password(s, a, &password, e) < 0)
+        return -1;
     if (a->there && !a->by_socket && access(a->password_file, F_OK) < 0) {
         err_set(e, ERR_REFUSED, 0, "account %s exists, but its password file %s does not", a->name,
                 a->password_file);
@@ -220,20 +244,9 @@ static int account_password(struct setup *s, const struct account *a, struct buf
                             struct err *e)
 {
     unsigned char raw[DRAFT_PASSWORD_BYTES];
-    const char *name;
-    struct err none = {0};
-    out->secret = true;
-    SCOPED(file_close) int place = file_open_place(a->password_file, &name, &none);
-    SCOPED(file_close) int fd = place < 0 ? -1 : effect_open(place, name);
-    if (fd >= 0) {
-        if (file_read_fd(fd, a->password_file, SECRET_FILE_MAX, out, e) < 0)
-            return -1;
-        if (!out->p)
-            return err_set(e, ERR_CONFIG, 0, "%s is empty", a->password_file);
-        out->len = strcspn(out->p, "\r\n");
-        out->p[out->len] = '\0';
-        return 0;
-    }
+    int there = account_read_password(s, a, out, e);
+    if (there != 0)
+        return there < 0 ? -1 : 0;
     if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw)
         return err_sys(e, errno, "no random bytes");
     draft_password(raw, out);

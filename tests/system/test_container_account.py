@@ -23,6 +23,15 @@ def passwords(rng):
         yield bytes(rng.choice(every if rng.random() < .5 else b"'\\\"`;-*/ \xbf") for _ in range(rng.randrange(1, 40)))
 
 
+def script_with(server, secret):
+    """Returns account.sh as the image's entry point runs it, with another file for the secret."""
+    with open(f"{ROOT}/etc/container/account.sh", encoding="utf-8") as f:
+        script = f.read()
+    assert script.count("/run/secrets/worldkeeper") == 1
+    client = " ".join([*words("mariadb", "mariadb"), "--socket=" + server.socket, "--user=root", "--batch"])
+    return f"set -eo pipefail\ndocker_process_sql() {{ {client} \"$@\"; }}\n" + script.replace("/run/secrets/worldkeeper", secret)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_every_password(make_server, tmp, mode):
     with open(f"{ROOT}/etc/container/compose.yaml", encoding="utf-8") as f:
@@ -31,11 +40,7 @@ def test_every_password(make_server, tmp, mode):
     server = make_server(*options, f"--sql-mode={mode}")
     server.sql("CREATE DATABASE game")
     secret = os.path.join(tmp, "secret")
-    with open(f"{ROOT}/etc/container/account.sh", encoding="utf-8") as f:
-        script = f.read()
-    assert script.count("/run/secrets/worldkeeper") == 1
-    client = " ".join([*words("mariadb", "mariadb"), "--socket=" + server.socket, "--user=root", "--batch"])
-    script = f"set -eo pipefail\ndocker_process_sql() {{ {client} \"$@\"; }}\n" + script.replace("/run/secrets/worldkeeper", secret)
+    script = script_with(server, secret)
     seed = random.randrange(1 << 32)
     for number, password in enumerate(passwords(random.Random(seed))):
         with open(secret, "wb") as f:
@@ -46,3 +51,15 @@ def test_every_password(make_server, tmp, mode):
         pymysql.connect(unix_socket=server.socket, user="worldkeeper", password=password, database="game").close()
     log = "".join(str(row) for row in server.sql("SHOW BINLOG EVENTS"))
     assert "DROP DATABASE" not in log and "CREATE USER" in log
+
+
+def test_an_empty_password_makes_no_account(make_server, tmp):
+    server = make_server()
+    server.sql("CREATE DATABASE game")
+    secret = os.path.join(tmp, "secret")
+    for text in (b"", b"\n", b"\r\n", b"\nmore\n"):
+        with open(secret, "wb") as f:
+            f.write(text)
+        done = subprocess.run(["bash", "-c", script_with(server, secret)], capture_output=True, timeout=120)
+        assert done.returncode == 1 and b"is empty" in done.stderr, done
+    assert not server.sql("SELECT 1 FROM mysql.user WHERE User='worldkeeper'")

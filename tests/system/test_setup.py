@@ -257,6 +257,37 @@ def test_the_account_of_a_world_with_a_long_name(galaxy, make_machine):
     assert (done := machine.run("--yes")).returncode == 0, done
 
 
+def password_file(machine, text):
+    """Writes the password file of the world as its service's user keeps it, and returns its path."""
+    machine.etc("worldkeeper")
+    path = machine.path("etc/worldkeeper/galaxy.password")
+    with open(path, "w") as f:
+        f.write(text)
+    os.chmod(path, 0o400)
+    if os.geteuid() == 0:
+        shutil.chown(path, machine.user)
+    return path
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("text, says", [("", "is empty"), ("\n", "is empty"), (f"\n{CANARY}\n", "is empty"),
+                                        ("\ufeffpass\n", "is not plain text"), (None, "cannot open")])
+def test_a_password_file_without_a_password(galaxy, make_machine, text, says):
+    """A password file whose first line is no password is refused before anything is made; an account without a password would be
+    open to everyone."""
+    server = galaxy()
+    machine = make_machine(server)
+    with_password(server, machine)
+    secret = password_file(machine, text or "")
+    if text is None:
+        os.rename(secret, secret + ".old")
+        os.symlink(secret + ".old", secret)
+    before = accounts(server), machine.files()
+    done = machine.run("--yes")
+    assert done.returncode in (1, 2) and says in done.stderr and secret in done.stderr, done
+    assert (accounts(server), machine.files()) == before and "CREATE USER" not in done.stdout.partition("Do it")[2], done
+
+
 @pytest.mark.each_server
 def test_a_server_that_checks_passwords(galaxy, make_machine):
     """The generated password passes the rules of a server that checks passwords. If the file has a password that does not, the

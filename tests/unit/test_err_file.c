@@ -750,6 +750,16 @@ static void test_secret(void **state)
         assert_non_null(strstr(e.text, " is not plain text"));
         assert_null(strstr(e.text, "ass"));
     }
+    /* An empty password would be one that everybody knows, and nothing of it is left to be used. */
+    static const char *const none[] = {"", "\n", "\r\n", "\npass\n"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        put("s", none[i], strlen(none[i]), 0600);
+        assert_int_equal(secret(s, &b, &e), -1);
+        assert_int_equal(e.cls, ERR_CONFIG);
+        assert_non_null(strstr(e.text, "the first line of secret file "));
+        assert_non_null(strstr(e.hint, "put the secret alone on the first line"));
+        assert_null(b.p);
+    }
     put("s", "pass\n\0", 6, 0600); /* behind its line anything may stand */
     assert_int_equal(secret(s, &b, &e), 0);
     assert_string_equal(b.p, "pass");
