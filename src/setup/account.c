@@ -53,6 +53,16 @@ static bool has_socket_login(struct setup *s)
     return there != NULL;
 }
 
+/* Returns the server's accounts of this user name as a list for people, without the one of this
+ * host; "" if there is none, NULL on error. The caller frees it. MariaDB's roles have no host. */
+static char *accounts_elsewhere(struct setup *s, const char *user, const char *host, struct err *e)
+{
+    return db_one_with(s->db,
+                       "SELECT COALESCE(GROUP_CONCAT(CONCAT(User,'@',Host) ORDER BY Host SEPARATOR "
+                       "', '),'') FROM mysql.user WHERE User=? AND Host NOT IN ('',?)",
+                       DB_ARGS(user, host), e);
+}
+
 /* Returns the name of this machine as the server sees it. */
 static char *account_host_of(struct setup *s, struct err *e)
 {
@@ -107,10 +117,24 @@ static int account_read_password(const struct setup *s, const struct account *a,
                : 1;
 }
 
+/* Completes an account of which the name is known. A new one must not have the user name of others:
+ * the server takes the session of a host for the account with the most specific host, so the new
+ * account would get the sessions of the game's. */
 static int finish_choice(struct setup *s, struct account *a, const char *plugin, struct err *e)
 {
     a->there = plugin[0] != '\0';
     a->name = xasprintf("%s@%s", a->user, a->host);
+    SCOPED(xfree) char *others =
+        a->there ? xstrdup("") : accounts_elsewhere(s, a->user, a->host, e);
+    if (!others)
+        return -1;
+    if (others[0]) {
+        err_set(e, ERR_REFUSED, 0,
+                "account %s is not created: the server has %s, and sessions of that user could "
+                "become sessions of the new account",
+                a->name, others);
+        return err_hint(e, "worldkeeper-setup --name NAME makes a world with another account");
+    }
     SCOPED(buf_free) struct buf password = {0};
     if (!a->by_socket && account_read_password(s, a, &password, e) < 0)
         return -1;
@@ -132,9 +156,10 @@ int account_choose(struct setup *s, const char *world, struct account *out, stru
     if (!out->host)
         return -1;
     SCOPED(xfree) char *plugin = plugin_of(s, s->x.user, out->host, e);
-    if (!plugin)
+    SCOPED(xfree) char *others = plugin ? accounts_elsewhere(s, s->x.user, out->host, e) : NULL;
+    if (!others)
         return -1;
-    if (has_socket_login(s) && (!plugin[0] || is_socket_plugin(plugin)) &&
+    if (has_socket_login(s) && (plugin[0] ? is_socket_plugin(plugin) : !others[0]) &&
         !used_by_another(s, s->x.user)) {
         out->user = xstrdup(s->x.user);
         out->by_socket = true;
@@ -146,17 +171,80 @@ int account_choose(struct setup *s, const char *world, struct account *out, stru
     return own ? finish_choice(s, out, own, e) : -1;
 }
 
+/* Takes on the user of the service until step_back(). Only that user can read the daemon's secrets,
+ * and a server's socket shows it as the one who connects. */
+static int step_in(const struct setup *s, struct err *e)
+{
+    return geteuid() != 0 || (setegid(s->x.gid) == 0 && seteuid(s->x.uid) == 0)
+               ? 0
+               : err_sys(e, errno, "cannot act as user %s", s->x.user);
+}
+
+static void step_back(void)
+{
+    if (getuid() == 0 && (seteuid(0) < 0 || setegid(getgid()) < 0))
+        abort();
+}
+
+/* Logs in as the daemon does, and reads the account as which the server accepts it. */
+static int account_log_in(struct setup *s, const struct config_mysql *m, struct db_account *out,
+                          struct err *e)
+{
+    SCOPED(buf_free) struct buf password = {0};
+    struct db_params p = db_params_of(m);
+    struct db *db = NULL;
+    if (step_in(s, e) == 0 &&
+        (!m->password_file || file_read_secret(m->password_file, &password, e) == 0)) {
+        p.password = password.p;
+        db = db_open(&p, e);
+    }
+    step_back();
+    int rc = db ? db_account(db, out, e) : -1;
+    db_close(db);
+    return rc;
+}
+
+/* Refuses to create an account for a user whose login failed, because the server has accounts of
+ * that user. */
+static int account_not_found(const struct config *cfg, const char *accounts, const struct err *why,
+                             struct err *e)
+{
+    err_set(e, ERR_REFUSED, 0,
+            "user %s of %s cannot log in (%s), and no other account of that user is created, "
+            "because the server has %s",
+            cfg->mysql.user, cfg->path, why->text, accounts);
+    return err_hint(e,
+                    "correct user and password_file under [mysql] in %s, then run "
+                    "worldkeeper-setup again: it creates an account for a user that the server "
+                    "does not have",
+                    cfg->path);
+}
+
 int account_of(struct setup *s, const struct config *cfg, struct account *out, struct err *e)
 {
+    struct db_account is = {0};
+    struct err why = {0};
     *out = (struct account){
         .user = xstrdup(cfg->mysql.user),
-        .host = account_host_of(s, e),
         .by_socket = !cfg->mysql.password_file,
         .password_file = cfg->mysql.password_file ? xstrdup(cfg->mysql.password_file) : NULL};
-    if (!out->host)
+    if (account_log_in(s, &cfg->mysql, &is, &why) == 0)
+        err_set(&why, ERR_DENIED, 0, "the server accepts the anonymous account in its place");
+    const char *at = strrchr(is.name, '@'); /* only the user may contain an @ */
+    size_t n = strlen(out->user);
+    if (at == is.name + n && strncmp(is.name, out->user, n) == 0) {
+        out->there = true;
+        out->host = xstrdup(at + 1);
+        out->name = xstrdup(is.name);
+        return 0;
+    }
+    SCOPED(xfree) char *accounts = accounts_elsewhere(s, out->user, "", e);
+    if (!accounts)
         return -1;
-    SCOPED(xfree) char *plugin = plugin_of(s, out->user, out->host, e);
-    return plugin ? finish_choice(s, out, plugin, e) : -1;
+    if (accounts[0])
+        return account_not_found(cfg, accounts, &why, e);
+    out->host = account_host_of(s, e);
+    return out->host ? finish_choice(s, out, "", e) : -1;
 }
 
 /* ---- privileges ---- */

@@ -16,9 +16,12 @@ struct account {
 void account_free(struct account *a);
 
 /* Chooses an account for a new world: the service's own user over the server's socket, else an
- * account of the world with a password. */
+ * account of the world with a password. Neither is a new account beside others of the same user
+ * name. */
 int account_choose(struct setup *s, const char *world, struct account *out, struct err *e);
-/* Returns the account that a config names. */
+/* Returns the account that a config names: the one as which the server accepts the daemon's login.
+ * If that login fails, it is a new account, or ERR_REFUSED if the server has others of that user
+ * name. */
 int account_of(struct setup *s, const struct config *cfg, struct account *out, struct err *e);
 
 /* Asks which server-wide privileges are granted; the others are removed from the list. */

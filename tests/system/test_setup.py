@@ -257,6 +257,11 @@ def test_the_account_of_a_world_with_a_long_name(galaxy, make_machine):
     assert (done := machine.run("--yes")).returncode == 0, done
 
 
+def session_of(server, user):
+    """Returns a session of this account of the game, over the server's socket."""
+    return pymysql.connect(unix_socket=server.socket, user=user, password=CANARY, database="galaxy")
+
+
 def password_file(machine, text):
     """Writes the password file of the world as its service's user keeps it, and returns its path."""
     machine.etc("worldkeeper")
@@ -267,6 +272,52 @@ def password_file(machine, text):
     if os.geteuid() == 0:
         shutil.chown(path, machine.user)
     return path
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("address", ["socket", "port"])
+def test_the_account_of_a_config_is_found_by_its_login(galaxy, make_machine, address):
+    """Setup grants to the account as which the server accepts the login of the config, whatever its host is. If that login fails,
+    no other account with its user name is made."""
+    server = galaxy()
+    machine = make_machine(server, systemd=False)
+    host = "%" if address == "socket" else "127.0.0.1"
+    server.sql(f"CREATE USER wk@'{host}' IDENTIFIED BY '{CANARY}'")
+    secret = password_file(machine, "another\n")
+    written_config(machine)
+    with open(machine.path(CONFIG), "r+") as f:
+        text = f.read().replace(f"user = {machine.user}\n", f"user = wk\npassword_file = {secret}\n")
+        f.seek(0)
+        f.write(text + f"[dump]\ndir = {machine.path('srv/galaxy')}\n")
+    if address == "port":
+        by_port(machine, server, "galaxy")
+    before = accounts(server), machine.files()
+    done = machine.run("--yes")
+    assert done.returncode == 4 and f"user wk of {machine.path(CONFIG)} cannot log in (" in done.stderr, done
+    assert f"because the server has wk@{host}\n" in done.stderr and (accounts(server), machine.files()) == before, done
+    assert f"HINT: correct user and password_file under [mysql] in {machine.path(CONFIG)}" in done.stderr, done
+    os.unlink(secret)
+    password_file(machine, CANARY + "\n")
+    done = machine.run("--yes")
+    assert done.returncode == 0 and accounts(server) == before[0], done
+    assert f"TO `wk`@`{host}`;" in done.stdout and machine.keeper("galaxy", "--init").returncode == 0, done
+
+
+@pytest.mark.each_server
+def test_a_new_account_has_a_user_name_of_its_own(galaxy, make_machine):
+    """A user name that the server has for another host is not taken: the new account would get sessions of the other one."""
+    server = galaxy()
+    machine = make_machine(server, systemd=False)
+    server.sql(f"CREATE USER '{machine.user}'@'%' IDENTIFIED BY '{CANARY}'")
+    shown = machine.run("--dry-run")
+    assert shown.returncode == 0 and "CREATE USER `worldkeeper_galaxy`@`localhost`" in shown.stdout, shown
+    server.sql(f"CREATE USER worldkeeper_galaxy@'%' IDENTIFIED BY '{CANARY}'")
+    before = accounts(server), machine.files()
+    done = machine.run("--yes")
+    assert done.returncode == 4 and "account worldkeeper_galaxy@localhost is not created: the server has worldkeeper_galaxy@%" \
+        in done.stderr and (accounts(server), machine.files()) == before, done
+    name = re.search("HINT: worldkeeper-setup .*(--name) NAME makes a world with another account", done.stderr)[1]
+    assert (done := machine.run("--yes", name, "mars")).returncode == 0, done
 
 
 @pytest.mark.each_server
@@ -1938,12 +1989,12 @@ def test_no_world_no_server_no_root(make_server, make_machine, make_world):
 class Scripts:
     """Old scripts that keep worlds with their game's account; cron runs them with the world's name as argument."""
 
-    def __init__(self, machine, *worlds):
+    def __init__(self, machine, *worlds, host="localhost"):
         self.machine, self.worlds = machine, worlds
         self.dir = os.path.join(machine.base, "old")
         os.mkdir(self.dir)
-        machine.server.sql(f"CREATE USER keeper@localhost IDENTIFIED BY '{CANARY}'",
-                           *(f"GRANT SELECT, INSERT, LOCK TABLES ON {w}.* TO keeper@localhost" for w in worlds))
+        machine.server.sql(f"CREATE USER keeper@'{host}' IDENTIFIED BY '{CANARY}'",
+                           *(f"GRANT SELECT, INSERT, LOCK TABLES ON {w}.* TO keeper@'{host}'" for w in worlds))
         self.write("check.sh", f"FLAG={machine.path('srv')}/$1/index.html\n"
                    f"[ \"$(mysql -ukeeper -p{CANARY} -N -e 'SELECT COUNT(*) FROM up' $1)\" = 1 ] || $(dirname $0)/restore.sh $1\n"
                    "echo UP > $FLAG.new && mv $FLAG.new $FLAG\n")
@@ -2049,6 +2100,24 @@ def test_a_run_after_from_cron_starts_nothing_beside_the_scripts(galaxy, make_ma
         f.write(config)
     assert (done := machine.run("--undo", "galaxy", "--yes")).returncode == 0, done
     assert not [f for f in machine.files() if re.search(r"galaxy\.(ini|password|setup)$", f)], machine.files()
+
+
+@pytest.mark.each_server
+def test_from_cron_with_an_account_of_every_host(galaxy, make_machine):
+    """The account of a config is the one as which the server accepts its login. No account is made that would take the sessions
+    of the game, which uses the same one."""
+    server = galaxy()
+    machine = make_machine(server)
+    old = Scripts(machine, "galaxy", host="%")
+    server.sql("GRANT DELETE ON galaxy.* TO keeper@'%'")
+    before = accounts(server)
+    done = machine.run("--from-cron", old.dir, "--yes")
+    assert done.returncode == 4 and "cron still starts the scripts" in done.stderr, done
+    assert accounts(server) == before and "Account keeper@%, with a password in a file, exists." in done.stdout, done
+    with contextlib.closing(session_of(server, "keeper")) as game, game.cursor() as c:
+        c.execute("DELETE FROM player LIMIT 1")
+        c.execute("SELECT CURRENT_USER()")
+        assert c.fetchone() == ("keeper@%",)
 
 
 def test_from_cron_without_scripts(galaxy, make_machine):
