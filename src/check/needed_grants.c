@@ -152,6 +152,17 @@ static char *schema_reasons(const struct check *c)
     return b.p;
 }
 
+/* Adds a GRANT on a schema, and says why it repeats privileges. */
+static void add_on_schema(struct check *c, const char *schema, const char *sql, const char *why,
+                          const char *lost, struct needed_grants *out)
+{
+    bool repeats = grants_hidden(&c->grants, schema, check_text(c, "account")) != NULL;
+    SCOPED(xfree) char *reasons = xasprintf(
+        "%s%s", why,
+        repeats ? "\nand what the account has there by a wider grant, which this one hides" : "");
+    needed_grants_add(out, sql, reasons, lost, NULL);
+}
+
 static void schema_grants(struct check *c, struct needed_grants *out)
 {
     bool missing = false;
@@ -162,26 +173,20 @@ static void schema_grants(struct check *c, struct needed_grants *out)
         return;
     SCOPED(buf_free) struct buf grant = {0};
     SCOPED(xfree) char *why = schema_reasons(c);
-    check_schema_grant(c, &grant, c->cfg->schema, false);
-    needed_grants_add(out, grant.p, why, NULL, NULL);
+    check_schema_grant(c, &grant, c->cfg->schema);
+    add_on_schema(c, c->cfg->schema, grant.p, why, NULL, out);
 }
 
 /* Adds the privileges that are missing on a schema other than the world's, if any. */
 static void other_schema(struct check *c, const char *schema, const char *privileges,
                          const char *why, const char *lost, struct needed_grants *out)
 {
-    SCOPED(buf_free) struct buf missing = {0}, target = {0}, pattern = {0};
+    SCOPED(buf_free) struct buf missing = {0}, grant = {0};
     db_missing_privileges(&missing, &c->grants, schema, privileges);
     if (!missing.len)
         return;
-    db_grant_target(&target, &c->grants, schema, c->account.name);
-    buf_adds(&pattern, "");
-    grants_pattern(&c->grants, &pattern, schema);
-    const struct grant *row = grants_row(&c->grants, schema, check_text(c, "account"));
-    /* A new grant row hides what a wider one gives, so a new row needs all privileges. */
-    bool own_row = row && strcmp(row->schema, pattern.p) == 0;
-    SCOPED(xfree) char *sql = xasprintf("GRANT %s%s;", own_row ? missing.p : privileges, target.p);
-    needed_grants_add(out, sql, why, lost, NULL);
+    db_schema_grant(&grant, &c->grants, schema, missing.p, c->account.name);
+    add_on_schema(c, schema, grant.p, why, lost, out);
 }
 
 static void other_schemas(struct check *c, struct needed_grants *out)
@@ -288,6 +293,8 @@ int needed_grants_for(const struct config *cfg, struct db *admin, const char *ac
         check_version(&c);
     if (rc == 0)
         rc = db_grants_of(admin, account, &c.grants, &unknown, e);
+    if (rc == 0)
+        rc = db_grants_elsewhere(admin, account, &c.grants, e);
     if (rc == 0) {
         needed_grants_needed(&c, out);
         rc = needed_grants_evaluate(admin, out, e);

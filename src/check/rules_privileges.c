@@ -90,25 +90,24 @@ static const char *rules_privileges_text_of(const struct buf *b)
     return b->len ? b->p : "";
 }
 
-/* Appends one GRANT of the privileges that are missing on a schema. It lists all useful privileges
- * if `all` is set, or if the grant row that applies to the schema is not for exactly this name. The
- * reason is that a new row hides what a wider one gives (`game%`, or `my_world` with its
- * wildcard). */
-void check_schema_grant(const struct check *c, struct buf *b, const char *schema, bool all)
+/* Appends the list of the privileges that are missing on a schema; with `all`, of all that are
+ * useful. */
+static void missing_on(const struct check *c, struct buf *b, const char *schema, bool all)
 {
-    SCOPED(buf_free) struct buf list = {0}, pattern = {0}, account = {0};
-    buf_adds(&pattern, "");
-    grants_pattern(&c->grants, &pattern, schema);
-    db_account_quote(&account, c->account.name);
-    const struct grant *row = grants_row(&c->grants, schema, account.p);
-    all = all || (row && strcmp(row->schema, pattern.p) != 0);
     const struct schema_privilege *p;
     for (size_t i = 0; (p = schema_privilege(c->version, i)); i++)
         if ((!p->why || check_needs(c, p)) && (all || !grants_have(&c->grants, schema, p->name)))
-            rules_privileges_add_word(&list, p->name);
-    buf_printf(b, "GRANT %s", rules_privileges_text_of(&list));
-    db_grant_target(b, &c->grants, schema, c->account.name);
-    buf_addc(b, ';');
+            rules_privileges_add_word(b, p->name);
+}
+
+/* The privileges of a row that the GRANT hides (`game%`, or `my_world` with its wildcard) are part
+ * of it: those that are useful first, in their usual order. */
+void check_schema_grant(const struct check *c, struct buf *b, const char *schema)
+{
+    SCOPED(buf_free) struct buf list = {0}, account = {0};
+    db_account_quote(&account, c->account.name);
+    missing_on(c, &list, schema, grants_hidden(&c->grants, schema, account.p) != NULL);
+    db_schema_grant(b, &c->grants, schema, rules_privileges_text_of(&list), c->account.name);
 }
 
 /* Newer MariaDB also has this privilege on a schema. */
@@ -124,7 +123,7 @@ bool check_routines_readable(const struct check *c)
 static void rules_privileges_grant_facts(struct check *c)
 {
     SCOPED(buf_free) struct buf grant = {0};
-    check_schema_grant(c, &grant, c->cfg->schema, false);
+    check_schema_grant(c, &grant, c->cfg->schema);
     check_word(c, "schema_grant", "%s", grant.p);
     check_word(c, "routine_grant", "GRANT %s ON %s TO %s;",
                server_privilege(c->version, MAY_READ_ROUTINES),
@@ -259,19 +258,19 @@ static const struct check_rule triggers[] = {
 
 /* ---- missing privileges ---- */
 
-/* Sets the words for the name of a schema of our own, for what is missing on it, and for the target
- * of a GRANT. */
+/* Sets the words for the name of a schema of our own, for what is missing on it, and for the GRANT
+ * of the privileges. */
 static void own_schema_facts(struct check *c, const char *prefix, const char *privileges,
-                             const char *name, const char *missing, const char *at)
+                             const char *name, const char *missing, const char *grant)
 {
-    SCOPED(buf_free) struct buf lacks = {0}, target = {0};
+    SCOPED(buf_free) struct buf lacks = {0}, statement = {0};
     char schema[CONFIG_OWN_SCHEMA_MAX];
     config_own_schema(prefix, c->cfg, schema);
     db_missing_privileges(&lacks, &c->grants, schema, privileges);
-    db_grant_target(&target, &c->grants, schema, c->account.name);
+    db_schema_grant(&statement, &c->grants, schema, privileges, c->account.name);
     check_word(c, name, "%s", schema);
     check_word(c, missing, "%s", rules_privileges_text_of(&lacks));
-    check_word(c, at, "%s", target.p);
+    check_word(c, grant, "%s", statement.p);
 }
 
 /* ---- [restore] end_blockers ---- */
@@ -364,9 +363,10 @@ static void missing_facts(struct check *c)
                        p->why ? p->why : "request ids of ledgers");
     check_word(c, "missing_here", "%s", rules_privileges_text_of(&missing));
     own_schema_facts(c, CONFIG_DRILL_SCHEMA, DRILL_PRIVILEGES, "drill_schema", "drill_missing",
-                     "drill_at");
+                     "drill_grant");
     own_schema_facts(c, CONFIG_WARM_SCHEMA, COPY_PRIVILEGES, "copy_schema", "copy_missing",
-                     "copy_at");
+                     "copy_grant");
+    own_schema_facts(c, CONFIG_WARM_SCHEMA, "DROP", "copy_schema", "drop_missing", "drop_grant");
     /* A copy is a left-over if this machine is not a standby that keeps one. */
     SCOPED(xfree) char *copy =
         kept ? NULL : db_schema_name(c->db, check_text(c, "copy_schema"), &(struct err){0});
@@ -401,19 +401,22 @@ static const struct check_rule extras[] = {
     /* A drill uses its own schema, which it must create and drop. */
     {"drill", "drill_missing", CHECK_NOTE,
      "--drill could not use its scratch schema {drill_schema}: {drill_missing} missing",
-     "GRANT " DRILL_PRIVILEGES "{drill_at};"},
+     "{drill_grant}"},
     {"drill", NULL, CHECK_OK, "--drill may create and drop its scratch schema {drill_schema}"},
 
     /* As for a drill, but the schema with the copy is kept. */
     {"standby", "standby.warm copy_missing", CHECK_FAIL,
      "[standby] warm = yes: {copy_missing} missing on schema {copy_schema}, in which a standby "
      "keeps the world loaded",
-     "GRANT " COPY_PRIVILEGES "{copy_at};"},
+     "{copy_grant}"},
     {"standby", "standby.warm", CHECK_OK,
      "a standby may keep the world loaded in schema {copy_schema}"},
+    {"left-overs", "copy_left drop_missing", CHECK_WARN,
+     "schema {copy_schema} has an unused standby copy of the world, which takes memory",
+     "the supervisor drops it when it starts, if it may: {drop_grant}"},
     {"left-overs", "copy_left", CHECK_WARN,
      "schema {copy_schema} has an unused standby copy of the world, which takes memory",
-     "the supervisor drops it when it starts, if it may: GRANT DROP{copy_at};"},
+     "the supervisor drops it when it starts"},
 };
 
 /* ---- superfluous privileges ---- */
@@ -757,6 +760,28 @@ static void server_needs(struct check *c, struct buf *out)
         rules_privileges_add_word(out, list.list[i]);
 }
 
+/* Appends the GRANT of everything that a world of this schema needs, for after the superfluous
+ * privileges were revoked. It repeats what is then left of a row that it hides. */
+static void grant_again(struct check *c, struct buf *sql, const char *schema)
+{
+    SCOPED(buf_free) struct buf list = {0}, account = {0};
+    db_account_quote(&account, c->account.name);
+    const struct grant *hidden = grants_hidden(&c->grants, schema, account.p);
+    missing_on(c, &list, schema, true);
+    for (size_t i = 0; hidden && i < hidden->count; i++) {
+        const char *word = hidden->privileges[i];
+        if (runs_functions(c, hidden, word) || !is_useful(c, hidden, word))
+            continue;
+        if (is_all(hidden)) /* it stays, and is enough */
+            return;
+        if (!db_lists_privilege(list.p, word))
+            rules_privileges_add_word(&list, word);
+    }
+    buf_printf(sql, "GRANT %s", list.p);
+    db_grant_target(sql, &c->grants, schema, c->account.name);
+    buf_adds(sql, "; ");
+}
+
 /* Sets {name} to the superfluous privileges and {hint} to the statements that remove them: REVOKEs,
  * then GRANTs that keep what each world needs. With `all`, all global privileges are revoked. */
 static void excess_words(struct check *c, const char *name, const char *hint, struct excess *x,
@@ -766,10 +791,8 @@ static void excess_words(struct check *c, const char *name, const char *hint, st
     buf_adds(&sql, rules_privileges_text_of(&x->sql));
     buf_adds(&sql, rules_privileges_text_of(&x->last));
     for (size_t i = 0; i < c->world_count && x->text.len; i++)
-        if (rules_privileges_is_kept(c, i) && !row_suffices(c, c->worlds[i].schema)) {
-            check_schema_grant(c, &sql, c->worlds[i].schema, true);
-            buf_addc(&sql, ' ');
-        }
+        if (rules_privileges_is_kept(c, i) && !row_suffices(c, c->worlds[i].schema))
+            grant_again(c, &sql, c->worlds[i].schema);
     if (all && x->text.len)
         server_needs(c, &server);
     if (server.len)

@@ -13,9 +13,8 @@ bool check_may_server(const struct check *c, enum server_privilege p);
 bool check_routines_readable(const struct check *c);
 /* Returns true if this config needs the privilege on the world's schema. */
 bool check_needs(const struct check *c, const struct schema_privilege *p);
-/* Appends one GRANT of the privileges that are missing on a schema, or, with `all`, of all useful
- * ones. */
-void check_schema_grant(const struct check *c, struct buf *b, const char *schema, bool all);
+/* Appends one GRANT of the privileges that are missing on a schema, as db_schema_grant() does. */
+void check_schema_grant(const struct check *c, struct buf *b, const char *schema);
 /* Adds the missing GRANTs for seeing and ending the sessions that block a restore. */
 void check_blocker_grants(struct check *c, struct names *out);
 /* These add a world, or all worlds that have a lease table, to c->worlds. */

@@ -103,6 +103,36 @@ int db_grants_of(struct db *db, const char *account, struct grants *out, unsigne
     return rc < 0 ? err_pass(e, &why) : rc;
 }
 
+/* Each row is one of mysql.db: the schema's pattern, its privileges, and whether they may be granted
+ * to others. The named user comes before the anonymous one. */
+static const char elsewhere[] =
+    "SELECT TABLE_SCHEMA, GROUP_CONCAT(PRIVILEGE_TYPE SEPARATOR ', '), MAX(IS_GRANTABLE='YES') "
+    "FROM (SELECT p.*, TRIM(BOTH '''' FROM SUBSTRING_INDEX(GRANTEE,'@',-1)) AS host FROM "
+    "information_schema.SCHEMA_PRIVILEGES p) AS p WHERE "
+    "GRANTEE IN (CONCAT('''',?,'''@''',host,''''), CONCAT('''''@''',host,'''')) AND "
+    "host<>? AND ? LIKE host GROUP BY GRANTEE, TABLE_SCHEMA ORDER BY GRANTEE DESC";
+
+int db_grants_elsewhere(struct db *db, const char *account, struct grants *out, struct err *e)
+{
+    const char *at = strrchr(account, '@'); /* only the user may contain an @ */
+    const char *host = at ? at + 1 : "";
+    SCOPED(xfree) char *user = at ? xstrndup(account, (size_t)(at - account)) : xstrdup(account);
+    SCOPED(buf_free) struct buf grantee = {0};
+    db_account_quote(&grantee, account);
+    struct db_rows *r = db_select_with(db, "TTI", elsewhere, DB_ARGS(user, host, host), e);
+    int got;
+    while ((got = db_next(r, e)) == 1) {
+        SCOPED(buf_free) struct buf line = {0};
+        buf_printf(&line, "GRANT %s ON ", db_text(r, 1));
+        sql_ident(&line, db_text(r, 0));
+        buf_printf(&line, ".* TO %s%s", grantee.p, db_int(r, 2) ? " WITH GRANT OPTION" : "");
+        if (grants_add(out, line.p) == 0)
+            out->list[out->count - 1].elsewhere = true;
+    }
+    db_rows_end(r);
+    return got;
+}
+
 void db_account_quote(struct buf *b, const char *account)
 {
     const char *at = strrchr(account, '@'); /* only the user may contain an @ */
@@ -125,17 +155,53 @@ void db_grant_target(struct buf *b, const struct grants *g, const char *schema, 
     db_account_quote(b, account);
 }
 
+bool db_lists_privilege(const char *list, const char *privilege)
+{
+    char *word;
+    bool found = false;
+    for (const char *rest = list; (word = config_next_part(&rest)); free(word))
+        found = found || strcmp(word, privilege) == 0;
+    return found;
+}
+
+void db_schema_grant(struct buf *b, const struct grants *g, const char *schema,
+                     const char *privileges, const char *account)
+{
+    SCOPED(buf_free) struct buf grantee = {0};
+    db_account_quote(&grantee, account);
+    const struct grant *hidden = grants_hidden(g, schema, grantee.p);
+    buf_printf(b, "GRANT %s", privileges);
+    for (size_t i = 0; hidden && i < hidden->count; i++)
+        if (!db_lists_privilege(privileges, hidden->privileges[i]))
+            buf_printf(b, ", %s", hidden->privileges[i]);
+    if (hidden && hidden->option)
+        buf_adds(b, ", GRANT OPTION");
+    db_grant_target(b, g, schema, account);
+    buf_addc(b, ';');
+}
+
+/* Sets the hint for the session's account, whose grants these are. If it has every privilege
+ * already, no GRANT helps. */
+static void hint_of_grants(struct db *db, const struct grants *g, const char *schema,
+                           const char *privileges, struct err *e)
+{
+    SCOPED(buf_free) struct buf b = {0}, missing = {0};
+    struct db_account session;
+    struct err ignored;
+    db_missing_privileges(&missing, g, schema, privileges);
+    if (!missing.len || db_account(db, &session, &ignored) < 0)
+        return;
+    db_schema_grant(&b, g, schema, privileges, session.name);
+    err_hint(e, "%s", b.p);
+}
+
 void db_hint_grant(struct db *db, const char *schema, const char *privileges, struct err *e)
 {
+    SCOPED(grants_free) struct grants g = {0};
     struct err ignored;
-    SCOPED(buf_free) struct buf b = {0};
-    struct db_account session;
-    struct grants g = {.literal = db_variable_number(db, "partial_revokes") == 1};
-    if (db_account(db, &session, &ignored) < 0)
-        return;
-    buf_printf(&b, "GRANT %s", privileges);
-    db_grant_target(&b, &g, schema, session.name);
-    err_hint(e, "%s;", b.p);
+    unsigned unknown = 0;
+    if (db_grants(db, &g, &unknown, &ignored) == 0)
+        hint_of_grants(db, &g, schema, privileges, e);
 }
 
 void db_hint_server(struct db *db, const int *privileges, struct err *e)
@@ -171,12 +237,8 @@ void db_missing_privileges(struct buf *missing, const struct grants *g, const ch
 void db_hint_missing(struct db *db, const char *schema, const char *privileges, struct err *e)
 {
     SCOPED(grants_free) struct grants g = {0};
-    SCOPED(buf_free) struct buf missing = {0};
     struct err ignored;
     unsigned unknown = 0;
-    if (db_grants(db, &g, &unknown, &ignored) < 0 || unknown)
-        return;
-    db_missing_privileges(&missing, &g, schema, privileges);
-    if (missing.len)
-        db_hint_grant(db, schema, privileges, e);
+    if (db_grants(db, &g, &unknown, &ignored) == 0 && !unknown)
+        hint_of_grants(db, &g, schema, privileges, e);
 }

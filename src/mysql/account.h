@@ -24,12 +24,25 @@ int db_grants_using(struct db *db, const char *roles, struct grants *out, unsign
 int db_grants_of(struct db *db, const char *account, struct grants *out, unsigned *unknown,
                  struct err *e);
 
+/* Adds, for administrators, the privileges on schemas that the server gives to sessions of the
+ * account for lack of its own: those of the same user name, or of the anonymous account, with a
+ * wider host. SHOW GRANTS does not list them. */
+int db_grants_elsewhere(struct db *db, const char *account, struct grants *out, struct err *e);
+
 /* Appends user@host, quoted for GRANT. */
 void db_account_quote(struct buf *b, const char *account);
 /* Appends the target of a GRANT: " ON `pattern`.* TO `user`@`host`". */
 void db_grant_target(struct buf *b, const struct grants *g, const char *schema,
                      const char *account);
-/* Sets the hint of `e` to the GRANT of these privileges on the schema, if the account is known. */
+/* Returns true if a list "SELECT, INSERT" has the privilege. */
+bool db_lists_privilege(const char *list, const char *privilege);
+/* Appends the GRANT of these privileges, such a list, of which one at least is missing.
+ * It takes nothing from the account: if it makes a row that hides another one (grants_hidden()), it
+ * repeats what that one gives. */
+void db_schema_grant(struct buf *b, const struct grants *g, const char *schema,
+                     const char *privileges, const char *account);
+/* Sets the hint of `e` to the GRANT of these privileges on the schema, if the account's privileges
+ * can be read. */
 void db_hint_grant(struct db *db, const char *schema, const char *privileges, struct err *e);
 /* Sets the hint to the GRANT of those server-wide privileges in the list (ended by -1) that the
  * account is not known to have, in the names of this server's version. */

@@ -241,6 +241,14 @@ bool grant_is_wide(const struct grants *g, const struct grant *row)
     return row->on == GRANT_SCHEMA && !g->literal && grants_wildcard(row->schema, "%") != SIZE_MAX;
 }
 
+/* Returns true if the server looks at this row before the other one. */
+static bool grants_comes_first(const struct grant *row, const struct grant *other)
+{
+    return row->elsewhere == other->elsewhere
+               ? grants_wildcard(row->schema, "%_") > grants_wildcard(other->schema, "%_")
+               : !row->elsewhere;
+}
+
 /* Returns the grant that the server uses. Patterns without wildcards come first, then the
  * pattern whose first wildcard is furthest to the right. Of equal ones, the first one in SHOW
  * GRANTS is used. */
@@ -250,11 +258,19 @@ const struct grant *grants_row(const struct grants *g, const char *schema, const
     for (size_t i = 0; i < g->count; i++) {
         const struct grant *row = &g->list[i];
         if (row->on == GRANT_SCHEMA && !row->revoke && strcmp(row->grantee, grantee) == 0 &&
-            grant_matches(g, row, schema) &&
-            (!best || grants_wildcard(row->schema, "%_") > grants_wildcard(best->schema, "%_")))
+            grant_matches(g, row, schema) && (!best || grants_comes_first(row, best)))
             best = row;
     }
     return best;
+}
+
+const struct grant *grants_hidden(const struct grants *g, const char *schema, const char *grantee)
+{
+    SCOPED(buf_free) struct buf pattern = {0};
+    const struct grant *row = grants_row(g, schema, grantee);
+    buf_adds(&pattern, "");
+    grants_pattern(g, &pattern, schema);
+    return row && (row->elsewhere || !grants_same_name(g, row->schema, pattern.p)) ? row : NULL;
 }
 
 /* Returns true if this row contains the privilege. */

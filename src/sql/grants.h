@@ -18,6 +18,7 @@ struct grant {
     bool revoke;         /* a REVOKE line (MySQL's partial revokes) */
     bool option;         /* WITH GRANT OPTION */
     bool limited;        /* MAX_QUERIES_PER_HOUR and the like */
+    bool elsewhere;      /* of an account with a wider host: counts if no own row matches */
     char *schema;        /* pattern as stored, or a role's name; NULL for *.* */
     char *object;        /* table or routine; NULL otherwise */
     const char *routine; /* "FUNCTION ", "PROCEDURE " …; NULL otherwise */
@@ -46,6 +47,9 @@ bool grants_have_table(const struct grants *g, const char *schema, const char *t
                        const char *privilege);
 /* Returns the row of `grantee` that counts for the schema, or NULL. */
 const struct grant *grants_row(const struct grants *g, const char *schema, const char *grantee);
+/* Returns the row that counts for the schema until a GRANT makes a row of the grantee for exactly
+ * this schema, which hides it; NULL: a GRANT hides nothing. */
+const struct grant *grants_hidden(const struct grants *g, const char *schema, const char *grantee);
 /* Returns true if the names of two schemas or tables are equal, as the server compares them. */
 bool grants_same_name(const struct grants *g, const char *a, const char *b);
 /* Returns true if the row's schema pattern matches. */

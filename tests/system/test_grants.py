@@ -1,8 +1,10 @@
 """--check --grants: after an administrator ran its output once, --check asks for no further privileges."""
+import contextlib
 import itertools
 import re
 import subprocess
 
+import pymysql
 import pytest
 
 from wk.keeper import DONE, REFUSED, USER
@@ -94,6 +96,33 @@ def test_odd_names_survive_the_pipe(make_server, make_world, make_keeper, schema
     assert not asked_for(keeper)
     grants = " ".join(row[0] for row in server.sql(f"SHOW GRANTS FOR '{USER}'@'localhost'"))
     assert ("SET_ANY_DEFINER" if MYSQL else "SET USER") in grants
+
+
+@pytest.mark.parametrize("wide", ["space_wars", "space%"])
+@pytest.mark.parametrize("by", ["--grants", "--json"])
+def test_a_grant_takes_nothing_away(make_server, make_world, make_keeper, wide, by):
+    """The printed GRANTs, and those in the hints of --check, take no privilege from an account that the game uses, too. A grant on
+    exactly the schema hides a wider one, such as one on a name whose _ is a wildcard."""
+    server = make_server(*LOG, *STRICT)
+    world = make_world("small", server, schema="space_wars")
+    keeper = make_keeper(world, name="s8")
+    naked(server)
+    server.sql(f"GRANT SELECT, INSERT, DELETE, INDEX ON `{wide}`.* TO '{USER}'@'localhost' WITH GRANT OPTION",
+               f"GRANT SELECT, REFERENCES ON `worldkeeper_drill%`.* TO '{USER}'@'localhost'", "CREATE DATABASE worldkeeper_drill_s8")
+    if by == "--grants":
+        script = keeper.ok("--check", "--grants").out
+    else:
+        hints = [c["hint"] or "" for c in keeper.run("--check", "--json").json["result"]["checks"]]
+        script = "\n".join(h for h in hints if re.match(r"GRANT [^;]* ON `[^;]*;$", h))
+    assert "GRANT" in script and "REVOKE" not in script, script
+    apply(keeper, script)
+    with contextlib.closing(pymysql.connect(unix_socket=server.socket, user=USER, password=CANARY)) as game, game.cursor() as c:
+        c.execute("DELETE FROM space_wars.player LIMIT 1")
+        c.execute("CREATE INDEX x ON space_wars.player (id)")
+        c.execute(f"GRANT DELETE ON space_wars.* TO '{USER}'@'127.0.0.1'")
+        c.execute("CREATE TABLE worldkeeper_drill_s8.p (id INT PRIMARY KEY) ENGINE=InnoDB")
+        c.execute("CREATE TABLE worldkeeper_drill_s8.c (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES p (id)) ENGINE=InnoDB")
+    assert not [c for c in asked_for(keeper) if c["level"] == "fail" or c["name"] == "drill"], script
 
 
 def test_a_session_with_other_settings_reads_it_the_same(make_server, make_world, make_keeper):

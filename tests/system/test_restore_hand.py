@@ -257,15 +257,22 @@ def test_into_another_schema(keeper, make_world):
     keeper.world.assert_is(present)
 
 
-def test_into_a_schema_without_rights_tells_the_grant(keeper):
-    """A restore into a schema without privileges prints the GRANT that is needed, and it is sufficient."""
+@pytest.mark.parametrize("wide", [False, True])
+def test_into_a_schema_without_rights_tells_the_grant(keeper, wide):
+    """A restore into a schema without privileges prints the GRANT that is needed, and it is sufficient. It repeats what a wider
+    one gives there, because it hides that one."""
     keeper.dump()
     then = keeper.world.schema + "_then"
+    if wide:
+        keeper.server.sql(f"GRANT SELECT, INDEX ON `{then[:-1]}%`.* TO keeper@localhost")
     refused = keeper.run("--restore", "--into", then)
     assert refused.rc == FAILED and "HINT: GRANT" in refused.err, refused
-    keeper.server.sql(refused.err.split("HINT: ")[1].strip().rstrip(";"))
+    keeper.server.sql(grant := refused.err.split("HINT: ")[1].strip().rstrip(";"))
     keeper.ok("--restore", "--into", then)
     keeper.server.sql(f"DROP DATABASE `{then}`")
+    if wide:
+        assert ", INDEX ON " in grant, grant
+        keeper.server.sql(f"REVOKE ALL ON `{then[:-1]}%`.* FROM keeper@localhost")
 
 
 @pytest.mark.parametrize("name", ["mysql", "SYS", "information_schema", "", "x" * 65, "Worldkeeper_drill_w1"])

@@ -257,15 +257,15 @@ def test_the_account_of_a_world_with_a_long_name(galaxy, make_machine):
     assert (done := machine.run("--yes")).returncode == 0, done
 
 
-def session_of(server, user):
+def session_of(server, user, schema="galaxy"):
     """Returns a session of this account of the game, over the server's socket."""
-    return pymysql.connect(unix_socket=server.socket, user=user, password=CANARY, database="galaxy")
+    return pymysql.connect(unix_socket=server.socket, user=user, password=CANARY, database=schema)
 
 
-def password_file(machine, text):
+def password_file(machine, text, world="galaxy"):
     """Writes the password file of the world as its service's user keeps it, and returns its path."""
     machine.etc("worldkeeper")
-    path = machine.path("etc/worldkeeper/galaxy.password")
+    path = machine.path(f"etc/worldkeeper/{world}.password")
     with open(path, "w") as f:
         f.write(text)
     os.chmod(path, 0o400)
@@ -1757,19 +1757,41 @@ def test_undo_revokes_what_an_account_of_others_was_granted(galaxy, make_machine
     assert sorted(r[0] for r in server.sql("SHOW GRANTS FOR worldkeeper_galaxy@localhost")) == before
 
 
-def account_of_others(server, machine):
+def account_of_others(server, machine, world="galaxy"):
     """Makes an account with a password, and its password file, before setup runs."""
-    server.sql(f"CREATE USER worldkeeper_galaxy@localhost IDENTIFIED BY '{CANARY}'",
-               "GRANT SELECT, TRIGGER ON galaxy.* TO worldkeeper_galaxy@localhost")
+    server.sql(f"CREATE USER worldkeeper_{world}@localhost IDENTIFIED BY '{CANARY}'",
+               f"GRANT SELECT, TRIGGER ON {world}.* TO worldkeeper_{world}@localhost")
     if not MYSQL:  # otherwise setup would use the login by socket
         server.sql(f"CREATE USER '{machine.user}'@localhost IDENTIFIED BY '{CANARY}'")
-    machine.etc("worldkeeper")
-    secret = machine.path("etc/worldkeeper/galaxy.password")
-    with open(secret, "w") as f:
-        f.write(CANARY + "\n")
-    os.chmod(secret, 0o400)
-    if os.geteuid() == 0:
-        subprocess.run(["chown", machine.user, secret], check=True)
+    password_file(machine, CANARY + "\n", world)
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("given", ["space_wars.* TO worldkeeper_space_wars@localhost", "`space%`.* TO worldkeeper_space_wars@localhost",
+                                   "space_wars.* TO worldkeeper_space_wars@'%'", "space_wars.* TO ''@'%'"])
+def test_no_grant_takes_a_privilege_from_an_account_of_others(galaxy, make_machine, given):
+    """What setup grants to an account that the game uses, too, hides no privilege that a wider grant gives: on a name with
+    wildcards, or to an account of the same name or without a name and of more hosts. --undo lets that one count again."""
+    server = galaxy(schema="space_wars")
+    machine = make_machine(server, systemd=False)
+    account_of_others(server, machine, "space_wars")
+    server.sql("REVOKE ALL, GRANT OPTION FROM worldkeeper_space_wars@localhost", f"CREATE USER IF NOT EXISTS {given.split()[-1]}",
+               f"GRANT DELETE, INDEX ON {given}")
+
+    def play():
+        with contextlib.closing(session_of(server, "worldkeeper_space_wars", "space_wars")) as game, game.cursor() as c:
+            c.execute("DELETE FROM player LIMIT 0")
+            c.execute("CREATE INDEX x ON player (id)")
+            c.execute("DROP INDEX x ON player")
+    grants = "SHOW GRANTS FOR worldkeeper_space_wars@localhost"
+    before = server.sql(grants)
+    play()
+    assert (done := machine.run("--yes")).returncode == 0, done
+    play()
+    assert "by a wider grant, which this one hides" in done.stdout, done
+    assert (done := machine.run("--undo", "space_wars", "--yes")).returncode == 0, done
+    assert server.sql(grants) == before
+    play()
 
 
 @contextlib.contextmanager

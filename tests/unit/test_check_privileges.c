@@ -110,6 +110,13 @@ static void test_needed(void **state)
         /* A row for this schema alone would hide the wider one: it gets everything. */
         {MARIA, "SHOW GRANTS", "GRANT SELECT ON `gam%`.* TO " US, 0, CHECK_FAIL, "rights", "INSERT",
          "GRANT SELECT, INSERT, UPDATE,"},
+        /* … and what the wider one gives beyond that. */
+        {MARIA, "SHOW GRANTS",
+         "GRANT SELECT, DELETE, EXECUTE ON `g_me`.* TO " US " WITH GRANT OPTION", 0, CHECK_FAIL,
+         "rights", "INSERT", "EVENT, DELETE, EXECUTE, GRANT OPTION ON `game`.* TO " US ";"},
+        {MARIA, "SHOW GRANTS", OURS "\nGRANT DELETE, SELECT ON `worldkeeper%`.* TO " US, 0,
+         CHECK_NOTE, "drill", "--drill could not use",
+         "LOCK TABLES, TRIGGER, DELETE ON `worldkeeper\\_drill\\_"},
         {MARIA, "VARIABLE_NAME='Uptime'", "1700000000\tdb1\t/d\t11.8.9-MariaDB" UP, 0, CHECK_FAIL,
          "rights", NULL, "EVENT, SHOW CREATE ROUTINE ON", "SHOW GRANTS",
          "GRANT SELECT ON `game`.* TO " US},
@@ -350,6 +357,20 @@ static void test_other_worlds(void **state)
     c = kit_check();
     kit_ask(&c);
     assert_false(kit_said(&c, CHECK_WARN, "rights", "superfluous", NULL));
+    kit_check_free(&c);
+
+    /* The GRANT for the other world hides a row that stays, so it repeats what that one gives. */
+    script("SHOW GRANTS", "GRANT ALL PRIVILEGES ON *.* TO " US
+                          "\nGRANT SELECT, DELETE ON `g_me2`.* TO " US "\n" OURS);
+    c = kit_check();
+    kit_ask(&c);
+    kit_expect(&c, CHECK_WARN, "rights", "other worlds", "EVENT, DELETE ON `game2`.* TO " US ";");
+    kit_check_free(&c);
+    script("SHOW GRANTS", "GRANT ALL PRIVILEGES ON *.* TO " US
+                          "\nGRANT ALL PRIVILEGES ON `g_me2`.* TO " US "\n" OURS);
+    c = kit_check();
+    kit_ask(&c);
+    assert_false(kit_said(&c, CHECK_WARN, "rights", NULL, "ON `game2`"));
     kit_check_free(&c);
 }
 

@@ -272,6 +272,33 @@ static void test_like(void **state)
     }
 }
 
+/* A GRANT on exactly the schema hides the row that counted before, if that is another one. */
+static void test_hidden(void **state)
+{
+    (void)state;
+    struct grants g = READ("GRANT SELECT ON `game_1`.*" ME, "GRANT DROP ON `gam%`.*" ME,
+                           "GRANT DELETE ON `exact`.*" ME, "GRANT INSERT ON `game\\_1`.* TO `r`");
+    assert_ptr_equal(grants_hidden(&g, "game_1", "`k`@`localhost`"), &g.list[0]);
+    assert_ptr_equal(grants_hidden(&g, "game", "`k`@`localhost`"), &g.list[1]);
+    assert_null(grants_hidden(&g, "exact", "`k`@`localhost`"));
+    assert_null(grants_hidden(&g, "game_1", "`r`"));
+    assert_null(grants_hidden(&g, "another", "`k`@`localhost`"));
+    g.literal = true; /* _ is no wildcard: the row is the one of this name */
+    assert_null(grants_hidden(&g, "game_1", "`k`@`localhost`"));
+    g.literal = false;
+    /* A row of an account with a wider host counts after each own one, also where it is exact. */
+    g.list[2].elsewhere = true;
+    assert_ptr_equal(grants_hidden(&g, "exact", "`k`@`localhost`"), &g.list[2]);
+    assert_true(grants_have(&g, "exact", "DELETE"));
+    assert_int_equal(grants_add(&g, "GRANT ALTER ON `exa%`.*" ME), 0);
+    assert_ptr_equal(grants_hidden(&g, "exact", "`k`@`localhost`"), &g.list[4]);
+    assert_false(grants_have(&g, "exact", "DELETE"));
+    g.any_case = true;
+    g.list[2].elsewhere = false;
+    assert_null(grants_hidden(&g, "EXACT", "`k`@`localhost`"));
+    grants_free(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_cut_lines),
         cmocka_unit_test(test_every_schema),
         cmocka_unit_test(test_like),
+        cmocka_unit_test(test_hidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
