@@ -315,7 +315,7 @@ bool grants_have(const struct grants *g, const char *schema, const char *privile
 {
     for (size_t i = 0; i < g->count; i++) {
         const struct grant *row = &g->list[i];
-        if (row->revoke || !grant_has(row, privilege))
+        if (row->revoke || row->elsewhere || !grant_has(row, privilege))
             continue;
         if (row->on == GRANT_GLOBAL && !grants_revoked(g, schema, privilege))
             return true;

@@ -15,10 +15,12 @@ enum grant_on { GRANT_GLOBAL, GRANT_SCHEMA, GRANT_TABLE, GRANT_ROUTINE, GRANT_PR
 
 struct grant {
     enum grant_on on;
-    bool revoke;         /* a REVOKE line (MySQL's partial revokes) */
-    bool option;         /* WITH GRANT OPTION */
-    bool limited;        /* MAX_QUERIES_PER_HOUR and the like */
-    bool elsewhere;      /* of an account with a wider host: counts if no own row matches */
+    bool revoke;  /* a REVOKE line (MySQL's partial revokes) */
+    bool option;  /* WITH GRANT OPTION */
+    bool limited; /* MAX_QUERIES_PER_HOUR and the like */
+    /* of an account with a wider host, whose row counts if no own one matches; not a privilege of
+     * the grantee's own */
+    bool elsewhere;
     char *schema;        /* pattern as stored, or a role's name; NULL for *.* */
     char *object;        /* table or routine; NULL otherwise */
     const char *routine; /* "FUNCTION ", "PROCEDURE " …; NULL otherwise */
@@ -40,7 +42,8 @@ struct grants {
 int grants_add(struct grants *g, const char *line);
 void grants_free(struct grants *g);
 
-/* Returns true if the privilege is granted on the whole schema (NULL: on *.*). */
+/* Returns true if the privilege is granted on the whole schema (NULL: on *.*). A row with
+ * `elsewhere` does not count. */
 bool grants_have(const struct grants *g, const char *schema, const char *privilege);
 /* Like grants_have(), for one table; rows for the table count as well. */
 bool grants_have_table(const struct grants *g, const char *schema, const char *table,
