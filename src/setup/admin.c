@@ -7,10 +7,10 @@
 
 #include "actions/claim.h"
 #include "base/file.h"
+#include "mysql/account.h"
 #include "mysql/client.h"
 #include "mysql/server.h"
 #include "setup/talk.h"
-#include "sql/grants.h"
 
 #define TIMEOUT_CONNECT 10000 /* ms */
 #define TIMEOUT_READ 300000   /* ms: a survey of many tables */
@@ -131,13 +131,11 @@ static int ask_login(struct setup *s, struct err *e)
 /* Checks that the session's account is an administrator: it must have CREATE USER. */
 static int judge_admin(struct setup *s, struct err *e)
 {
-    SCOPED(xfree) char *may = db_one(s->db,
-                                     "SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES "
-                                     "WHERE PRIVILEGE_TYPE='CREATE USER'",
-                                     e);
-    if (!may)
+    SCOPED(grants_free) struct grants g = {0};
+    unsigned unknown = 0;
+    if (db_grants(s->db, &g, &unknown, e) < 0)
         return -1;
-    if (strcmp(may, "0") != 0)
+    if (grants_have(&g, NULL, "CREATE USER"))
         return 0;
     err_set(e, ERR_DENIED, 0,
             "%s is not an administrator of this server: it cannot create "

@@ -813,9 +813,15 @@ def test_who_is_no_administrator_is_told_so(locked, make_machine, tmp):
     with open(path, "w") as f:
         f.write(CANARY + "\n")
     os.chmod(path, 0o600)
-    locked.sql(f"CREATE USER player@localhost IDENTIFIED BY '{CANARY}'", "GRANT SELECT ON galaxy.* TO player@localhost")
-    done = make_machine(locked).run("--yes", "--admin", "player", "--admin-password-file", path)
-    assert done.returncode == 1 and "is not an administrator" in done.stderr and "HINT" in done.stderr, done
+    locked.sql(f"CREATE USER player@localhost IDENTIFIED BY '{CANARY}'")
+    for may in ("SELECT ON galaxy.*", "SELECT ON *.*"):  # the latter shows the privileges of administrators
+        locked.sql(f"GRANT {may} TO player@localhost")
+        done = make_machine(locked).run("--yes", "--admin", "player", "--admin-password-file", path)
+        assert done.returncode == 1 and "is not an administrator" in done.stderr and "HINT" in done.stderr, done
+    locked.sql("CREATE ROLE bosses", "GRANT ALL ON *.* TO bosses WITH GRANT OPTION", "GRANT bosses TO player@localhost",
+               f"SET DEFAULT ROLE bosses {'TO' if MYSQL else 'FOR'} player@localhost")
+    done = make_machine(locked).run("--dry-run", "--admin", "player", "--admin-password-file", path)
+    assert done.returncode == 0, done
     done = make_machine(locked).run("--yes", "--admin", "nobody-knows")
     assert done.returncode == 1 and "--admin NAME" in done.stderr, done
 
