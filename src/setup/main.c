@@ -365,6 +365,19 @@ static int ask_schemas(struct setup *s, bool *chosen, struct err *e)
     }
 }
 
+/* Refuses the name of a new world (NULL: none was given) for a schema that another world keeps
+ * already (NULL: none). The new one could not start, and its config would stay beside the other. */
+static int main_check_name(const struct setup *s, const char *name, const char *schema,
+                           const char *world, struct err *e)
+{
+    SCOPED(xfree) char *path = name ? setup_config_path(s, name, ".ini") : NULL;
+    if (!path || !world || strcmp(name, world) == 0 || access(path, F_OK) == 0)
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "schema %s is already kept as world %s, not as %s", schema, world,
+            name);
+    return err_hint(e, "worldkeeper-setup --name %s continues with that world", world);
+}
+
 /* Finishes setup. If `rc` is an error, it takes precedence over one of setup_finish(). */
 static int main_finish(struct setup *s, int rc, struct err *e)
 {
@@ -404,6 +417,8 @@ static int main_set_up(struct setup *s, struct err *e)
         SCOPED(xfree) char *world = kept_by(s, s->survey.list[i].name);
         if (!chosen[i])
             continue;
+        if (main_check_name(s, given, s->survey.list[i].name, world, e) < 0)
+            return -1;
         /* Continues with the world that already keeps the schema. */
         s->name = given ? given : world;
         rc = setup_world(s, &s->survey.list[i], e);

@@ -508,6 +508,19 @@ def test_a_name_of_another_world_is_asked_for_again(galaxy, make_world, make_mac
     assert "world galaxy already keeps schema galaxy" in screen.text and screen.rc == 1, screen.text
 
 
+def test_a_schema_is_kept_as_one_world(galaxy, make_machine):
+    """--name with another world's schema is refused before anything is made, with the name of that world."""
+    server = galaxy()
+    machine = make_machine(server, systemd=False)
+    assert machine.run("--yes").returncode == 0
+    before = accounts(server), machine.files()
+    done = machine.run("--yes", "--name", "a")
+    assert done.returncode == 4 and "schema galaxy is already kept as world galaxy, not as a" in done.stderr, done
+    assert re.search("HINT: worldkeeper-setup .*--yes --name galaxy continues with that world$", done.stderr, re.M), done
+    assert (accounts(server), machine.files()) == before
+    assert machine.run("--yes", "--name", "galaxy").returncode == 0
+
+
 def by_port(machine, server, world):
     """Replaces the server's socket in the config of a world by its host and port."""
     with open(machine.path(f"etc/worldkeeper/{world}.ini"), "r+") as f:
