@@ -83,7 +83,10 @@ static const struct check_rule session[] = {
      "anonymous account, which anyone can use",
      "CREATE USER {wanted:account} {login}"},
     {"account", "everywhere local", CHECK_NOTE, "{account}: it may log in from every host",
-     "an account only for this machine is safer: 'NAME'@'localhost'", true},
+     "an account only for this machine is safer: 'NAME'@'localhost', with a user name that no "
+     "other "
+     "account has, or it would get the sessions of that one",
+     true},
     {"account", "!found", CHECK_OK, "{account}", NULL, true},
     {"account", "0<most_sessions most_sessions<5", CHECK_WARN,
      "at most {most_sessions} connections at a time; probe, dump and restore take up to 4",

@@ -101,14 +101,15 @@ def test_odd_names_survive_the_pipe(make_server, make_world, make_keeper, schema
 @pytest.mark.parametrize("wide", ["space_wars", "space%"])
 @pytest.mark.parametrize("by", ["--grants", "--json"])
 def test_a_grant_takes_nothing_away(make_server, make_world, make_keeper, wide, by):
-    """The printed GRANTs, and those in the hints of --check, take no privilege from an account that the game uses, too. A grant on
-    exactly the schema hides a wider one, such as one on a name whose _ is a wildcard."""
+    """The printed GRANTs, and those in the hints of --check, take no privilege from an account that the game uses, too. A grant
+    on exactly the schema hides a wider one, such as one on a name whose _ is a wildcard."""
     server = make_server(*LOG, *STRICT)
     world = make_world("small", server, schema="space_wars")
     keeper = make_keeper(world, name="s8")
     naked(server)
     server.sql(f"GRANT SELECT, INSERT, DELETE, INDEX ON `{wide}`.* TO '{USER}'@'localhost' WITH GRANT OPTION",
-               f"GRANT SELECT, REFERENCES ON `worldkeeper_drill%`.* TO '{USER}'@'localhost'", "CREATE DATABASE worldkeeper_drill_s8")
+               f"GRANT SELECT, REFERENCES ON `worldkeeper_drill%`.* TO '{USER}'@'localhost'",
+               "CREATE DATABASE worldkeeper_drill_s8")
     if by == "--grants":
         script = keeper.ok("--check", "--grants").out
     else:
