@@ -293,7 +293,7 @@ int needed_grants_for(const struct config *cfg, struct db *admin, const char *ac
         check_version(&c);
     if (rc == 0)
         rc = db_grants_of(admin, account, &c.grants, &unknown, e);
-    if (rc == 0)
+    if (rc == 0 && c.grants.count) /* a new account has nothing that a GRANT could hide */
         rc = db_grants_elsewhere(admin, account, &c.grants, e);
     if (rc == 0) {
         needed_grants_needed(&c, out);

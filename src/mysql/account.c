@@ -103,8 +103,8 @@ int db_grants_of(struct db *db, const char *account, struct grants *out, unsigne
     return rc < 0 ? err_pass(e, &why) : rc;
 }
 
-/* Each row is one of mysql.db: the schema's pattern, its privileges, and whether they may be granted
- * to others. The named user comes before the anonymous one. */
+/* Each row is one of mysql.db: the schema's pattern, its privileges, and whether they may be
+ * granted to others. The named user comes before the anonymous one. */
 static const char elsewhere[] =
     "SELECT TABLE_SCHEMA, GROUP_CONCAT(PRIVILEGE_TYPE SEPARATOR ', '), MAX(IS_GRANTABLE='YES') "
     "FROM (SELECT p.*, TRIM(BOTH '''' FROM SUBSTRING_INDEX(GRANTEE,'@',-1)) AS host FROM "

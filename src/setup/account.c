@@ -171,34 +171,25 @@ int account_choose(struct setup *s, const char *world, struct account *out, stru
     return own ? finish_choice(s, out, own, e) : -1;
 }
 
-/* Takes on the user of the service until step_back(). Only that user can read the daemon's secrets,
- * and a server's socket shows it as the one who connects. */
-static int step_in(const struct setup *s, struct err *e)
-{
-    return geteuid() != 0 || (setegid(s->x.gid) == 0 && seteuid(s->x.uid) == 0)
-               ? 0
-               : err_sys(e, errno, "cannot act as user %s", s->x.user);
-}
-
-static void step_back(void)
-{
-    if (getuid() == 0 && (seteuid(0) < 0 || setegid(getgid()) < 0))
-        abort();
-}
-
-/* Logs in as the daemon does, and reads the account as which the server accepts it. */
+/* Logs in as the daemon does, and reads the account as which the server accepts it. Root takes on
+ * the user of the service for that time: only that user can read the daemon's secrets, and a
+ * server's socket shows it as the one who connects. */
 static int account_log_in(struct setup *s, const struct config_mysql *m, struct db_account *out,
                           struct err *e)
 {
     SCOPED(buf_free) struct buf password = {0};
     struct db_params p = db_params_of(m);
     struct db *db = NULL;
-    if (step_in(s, e) == 0 &&
-        (!m->password_file || file_read_secret(m->password_file, &password, e) == 0)) {
+    const bool root = geteuid() == 0;
+    const gid_t group = getegid();
+    if (root && (setegid(s->x.gid) < 0 || seteuid(s->x.uid) < 0)) {
+        err_sys(e, errno, "cannot act as user %s", s->x.user);
+    } else if (!m->password_file || file_read_secret(m->password_file, &password, e) == 0) {
         p.password = password.p;
         db = db_open(&p, e);
     }
-    step_back();
+    if (root && (seteuid(0) < 0 || setegid(group) < 0))
+        abort();
     int rc = db ? db_account(db, out, e) : -1;
     db_close(db);
     return rc;
@@ -220,6 +211,19 @@ static int account_not_found(const struct config *cfg, const char *accounts, con
                     cfg->path);
 }
 
+/* Takes user@host as the name of an existing account if it is one of the config's user. */
+static bool account_take(struct account *a, const char *name)
+{
+    const char *at = strrchr(name, '@'); /* only the user may contain an @ */
+    size_t n = strlen(a->user);
+    a->there = at == name + n && strncmp(name, a->user, n) == 0;
+    if (a->there) {
+        a->host = xstrdup(at + 1);
+        a->name = xstrdup(name);
+    }
+    return a->there;
+}
+
 int account_of(struct setup *s, const struct config *cfg, struct account *out, struct err *e)
 {
     struct db_account is = {0};
@@ -228,15 +232,10 @@ int account_of(struct setup *s, const struct config *cfg, struct account *out, s
         .user = xstrdup(cfg->mysql.user),
         .by_socket = !cfg->mysql.password_file,
         .password_file = cfg->mysql.password_file ? xstrdup(cfg->mysql.password_file) : NULL};
-    if (account_log_in(s, &cfg->mysql, &is, &why) == 0)
+    if (account_log_in(s, &cfg->mysql, &is, &why) == 0) {
+        if (account_take(out, is.name))
+            return 0;
         err_set(&why, ERR_DENIED, 0, "the server accepts the anonymous account in its place");
-    const char *at = strrchr(is.name, '@'); /* only the user may contain an @ */
-    size_t n = strlen(out->user);
-    if (at == is.name + n && strncmp(is.name, out->user, n) == 0) {
-        out->there = true;
-        out->host = xstrdup(at + 1);
-        out->name = xstrdup(is.name);
-        return 0;
     }
     SCOPED(xfree) char *accounts = accounts_elsewhere(s, out->user, "", e);
     if (!accounts)
