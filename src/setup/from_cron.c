@@ -153,12 +153,10 @@ static int take_over_all(struct setup *s, struct err *e)
         migrated = err_pass(e, &why);
     if (migrated < 0)
         return -1;
-    SCOPED(buf_free) struct buf schemas = {0};
-    for (size_t i = 0; i < after.schemas.count; i++)
-        buf_printf(&schemas, "%s%s", i ? "," : "", after.schemas.list[i]);
-    s->taken_over = schemas.p;
+    s->taken_over = &after.schemas;
     int rc = set_up_all(s, &after, e);
-    s->name = s->taken_over = NULL; /* they point to local data */
+    s->name = NULL; /* they point to local data */
+    s->taken_over = NULL;
     return rc;
 }
 

@@ -43,7 +43,7 @@ static const char help[] =
     "  --admin-password-file FILE\n"
     "\n"
     "answers:\n"
-    "  --schema NAME          the schema to keep, or all\n"
+    "  --schema NAME          the schema to keep, or all; may be repeated\n"
     "  --name NAME            of the world; default: made from the schema's\n"
     "  --no-global            decline all privileges on the whole server\n"
     "  --no-server-file       write no option file of the server\n"
@@ -122,9 +122,11 @@ static void note_typed(struct setup *s, const char *name, const char *value)
     names_add(&s->typed, b.p);
 }
 
-/* --mail may be given several times. */
+/* --mail and --schema may be given several times. */
 static void take_text(struct setup *s, const struct text_option *o, const char *value)
 {
+    if (o->offset == offsetof(struct setup, schema))
+        names_add(&s->schemas, value);
     if (o->offset == offsetof(struct setup, mail)) {
         buf_printf(&s->mails, "%s%s", s->mails.len ? ", " : "", value);
         value = s->mails.p;
@@ -300,12 +302,15 @@ static void show_schemas(struct setup *s)
                  s->survey.unfit);
 }
 
+/* Returns the position of a schema, or -1. A number counts only for a person who sees the list. */
 static int find_schema(const struct setup *s, const char *word)
 {
     char *end;
     for (size_t i = 0; i < s->survey.count; i++)
         if (strcmp(s->survey.list[i].name, word) == 0)
             return (int)i;
+    if (s->schema)
+        return -1;
     unsigned long n = strtoul(word, &end, 10);
     return text_is_digit(word[0]) && !*end && n >= 1 && n <= s->survey.count ? (int)n - 1 : -1;
 }
@@ -315,14 +320,14 @@ static int find_schema(const struct setup *s, const char *word)
 static int main_choose(const struct setup *s, const char *answer, bool *chosen)
 {
     int any = 0;
+    int whole = find_schema(s, answer); /* a name may contain a ",", or be "all" */
+    SCOPED(xfree) char *words = xstrdup(answer);
+    if (whole >= 0)
+        return chosen[whole] = true;
     if (strcmp(answer, "all") == 0) {
         memset(chosen, true, s->survey.count * sizeof *chosen);
         return 1;
     }
-    int whole = find_schema(s, answer); /* a name may contain a "," */
-    SCOPED(xfree) char *words = xstrdup(whole < 0 ? answer : "");
-    if (whole >= 0)
-        return chosen[whole] = true;
     char *rest = NULL;
     for (char *word = strtok_r(words, ", ", &rest); word; word = strtok_r(NULL, ", ", &rest)) {
         int i = find_schema(s, word);
@@ -341,28 +346,34 @@ static void say_unknown(const struct setup *s, const char *answer)
     char *rest = NULL, *word = strtok_r(words, ", ", &rest);
     while (word && find_schema(s, word) >= 0)
         word = strtok_r(NULL, ", ", &rest);
-    talk_say("\"%s\" is not in the list: numbers or names from it, with commas between, or all\n",
-             word ? word : answer);
+    talk_say("\"%s\" is not in the list: %s from it, with commas between, or all\n",
+             word ? word : answer, s->schema ? "names" : "numbers or names");
+}
+
+static int no_such_schema(const struct setup *s, const char *answer, struct err *e)
+{
+    say_unknown(s, answer);
+    return err_set(e, ERR_USAGE, 0, "schema \"%s\" has no MEMORY tables, or is not there", answer);
 }
 
 static int ask_schemas(struct setup *s, bool *chosen, struct err *e)
 {
-    for (;;) {
+    for (size_t i = 0; i < s->schemas.count; i++)
+        if (!main_choose(s, s->schemas.list[i], chosen))
+            return no_such_schema(s, s->schemas.list[i], e);
+    while (!s->schema) {
         SCOPED(xfree) char *answer = NULL;
         const char *def = s->survey.count == 1 ? "1" : "all";
-        if (s->schema)
-            answer = xstrdup(s->schema);
-        else if (talk_ask("Which are to be kept? Numbers, or all: one world each", def, &answer,
-                          e) < 0)
+        if (talk_ask("Which are to be kept? Numbers, or all: one world each", def, &answer, e) < 0)
             return -1;
         if (main_choose(s, answer, chosen))
             return 0;
         memset(chosen, 0, s->survey.count * sizeof *chosen);
+        if (!talk_asks())
+            return no_such_schema(s, answer, e);
         say_unknown(s, answer);
-        if (s->schema || !talk_asks())
-            return err_set(e, ERR_USAGE, 0, "schema \"%s\" has no MEMORY tables, or is not there",
-                           answer);
     }
+    return 0;
 }
 
 /* Refuses the name of a new world (NULL: none was given) for a schema that another world keeps
@@ -494,6 +505,7 @@ int main(int argc, char **argv)
         show_error(&e);
     }
     names_free(&s.typed);
+    names_free(&s.schemas);
     made_free(&s.x.made);
     survey_free(&s.survey);
     db_close(s.db);

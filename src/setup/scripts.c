@@ -59,7 +59,7 @@ static int scripts_lines(const struct setup *s, const char *dir, struct buf *out
 
 int scripts_ended(struct setup *s, const char *schema, struct err *e)
 {
-    SCOPED(buf_free) struct buf lines = {0}, shown = {0}, name = {0};
+    SCOPED(buf_free) struct buf lines = {0}, shown = {0}, options = {0};
     const char *dir = made_scripts(&s->x.made);
     /* Scripts that were deleted or moved cannot be started. */
     bool gone = !s->from_cron && dir && access(dir, F_OK) < 0 && errno == ENOENT;
@@ -69,7 +69,10 @@ int scripts_ended(struct setup *s, const char *schema, struct err *e)
         return -1;
     if (!lines.len && !s->from_cron)
         return 0;
-    buf_shell(&name, s->from_cron ? s->taken_over : schema);
+    for (size_t i = 0; i < (s->from_cron ? s->taken_over->count : 1); i++) {
+        buf_adds(&options, " --schema ");
+        buf_shell(&options, s->from_cron ? s->taken_over->list[i] : schema);
+    }
     if (!lines.len) {
         err_set(e, ERR_REFUSED, 0,
                 "cannot find a line of cron that starts the scripts in %s; whatever starts them "
@@ -77,9 +80,8 @@ int scripts_ended(struct setup *s, const char *schema, struct err *e)
                 dir);
         return err_hint(e,
                         "find and stop what starts them (crontab -l of each user, systemctl "
-                        "list-timers). If nothing starts them, continue with: worldkeeper-setup "
-                        "--schema %s",
-                        name.p);
+                        "list-timers). If nothing starts them, continue with: worldkeeper-setup%s",
+                        options.p);
     }
     for (char *p = lines.p; (p = strchr(p, '\n'));)
         *p = ' ';
@@ -87,7 +89,7 @@ int scripts_ended(struct setup *s, const char *schema, struct err *e)
     err_set(e, ERR_REFUSED, 0,
             "cron still starts the scripts in %s, which would restore the world, too: %s", dir,
             shown.p);
-    return err_hint(
-        e, "remove these lines of the crontabs, then continue with: worldkeeper-setup --schema %s",
-        name.p);
+    return err_hint(e,
+                    "remove these lines of the crontabs, then continue with: worldkeeper-setup%s",
+                    options.p);
 }

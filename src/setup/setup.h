@@ -30,10 +30,11 @@ struct setup {
     bool yes, dry, own_schema_only, no_server_file, page;
     bool restart_server; /* at the end, for its binary log; also an answer */
 
-    struct buf mails;       /* of several --mail, with commas */
-    const char *taken_over; /* the schemas of --from-cron, as --schema takes them */
-    char *asked_admin;      /* malloc; NULL: not asked for */
-    struct buf password;    /* the administrator's: asked for or read, never written */
+    struct buf mails;               /* of several --mail, with commas */
+    struct names schemas;           /* of each --schema */
+    const struct names *taken_over; /* the schemas of --from-cron */
+    char *asked_admin;              /* malloc; NULL: not asked for */
+    struct buf password;            /* the administrator's: asked for or read, never written */
     struct db_params params;
     struct db *db;
     unsigned own_port; /* of the session's server, as it says itself, if it is on this machine */

@@ -382,6 +382,22 @@ def test_a_schema_s_name_is_no_line_of_a_config(galaxy, make_world, make_machine
         assert done.returncode == 2 and "no config can hold its name" in done.stderr, done
 
 
+def test_schemas_named_as_options(galaxy, make_world, make_machine):
+    """--schema may be repeated, and takes each name as it is: also one with a blank, or that is "all". A number is no name."""
+    server = galaxy()
+    for schema in ("a b", "all", "c,d"):
+        make_world("small", server, schema=schema)
+    machine = make_machine(server)
+    for names in (["a b", "all"], ["c,d"], ["galaxy, all"], ["all"]):
+        done = machine.run("--dry-run", *(word for name in names for word in ("--schema", name)))
+        assert done.returncode == 0, done
+        chosen = re.findall("^== (.*)$", done.stdout, re.M)
+        assert sorted(chosen) == sorted(names if names != ["galaxy, all"] else ["galaxy", "all"]), done
+    for names in (["2"], ["galaxy", "other"]):
+        done = machine.run("--dry-run", *(word for name in names for word in ("--schema", name)))
+        assert done.returncode == 2 and f'schema "{names[-1]}" has no MEMORY tables' in done.stderr, done
+
+
 # -- what is asked ---------------------------------------------------------------------------------------
 
 
@@ -2076,7 +2092,7 @@ def test_from_cron(galaxy, make_world, make_machine):
     assert shown.returncode == 0 and f"dir = {machine.path('srv/mars')}" in shown.stdout and machine.files() == before, shown
     done = machine.run("--from-cron", old.dir, "--yes")
     assert done.returncode == 4 and "cron still starts the scripts" in done.stderr and "etc/crontab:1" in done.stderr, done
-    assert "--schema galaxy,mars" in done.stderr and not machine.calls(), done
+    assert "--schema galaxy --schema mars" in done.stderr and not machine.calls(), done
     assert CANARY not in done.stdout + done.stderr
     for world in ("galaxy", "mars"):
         config = machine.read(f"etc/worldkeeper/{world}.ini")
