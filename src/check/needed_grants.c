@@ -400,6 +400,21 @@ static int needed_grants_statements(struct check *c, json_t *list, struct err *e
     return rc;
 }
 
+/* Refuses to print GRANTs that would hide what the account has by a grant to another account. */
+static int refuse_hiding(struct check *c, unsigned unknown, struct err *e)
+{
+    c->grants_known = true;
+    check_number(c, "grants_unknown", unknown);
+    SCOPED(xfree) char *there = check_schema_seen(c, e);
+    if (!there && e->cls != ERR_NONE)
+        return -1;
+    if (!check_is(c, "by_another"))
+        return 0;
+    err_set(e, ERR_REFUSED, 0, "the account has privileges on schema %s only by another account",
+            c->cfg->schema);
+    return err_hint(e, "%s", CHECK_BY_ANOTHER);
+}
+
 int check_grants(const struct config *cfg, struct progress *p, json_t **result, struct err *e)
 {
     struct check c = check_begin(cfg, HINT_HERE);
@@ -411,6 +426,8 @@ int check_grants(const struct config *cfg, struct progress *p, json_t **result, 
         check_connect(&c, password.p);
     buf_free(&password);
     int rc = c.db ? db_grants(c.db, &c.grants, &unknown, e) : needed_grants_no_session(&c, e);
+    if (rc == 0)
+        rc = refuse_hiding(&c, unknown, e);
     if (rc == 0) {
         check_load_world(&c);
         rc = needed_grants_statements(&c, list, e);

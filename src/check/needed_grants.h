@@ -32,7 +32,8 @@ int needed_grants_for(const struct config *cfg, struct db *admin, const char *ac
 
 /* Computes them for the account of the config, over its own session. *result: {"account",
  * "grants":[{"why","statement"}]}. Each statement is one line for the stock client, and queries by
- * itself what the account may not see. ERR_REFUSED: a name cannot be printed that way. */
+ * itself what the account may not see. ERR_REFUSED: a name cannot be printed that way, or the
+ * account has its privileges by another one's grants, which a GRANT would hide. */
 int check_grants(const struct config *cfg, struct progress *p, json_t **result, struct err *e);
 
 #endif

@@ -124,7 +124,7 @@ static void rules_privileges_grant_facts(struct check *c)
 {
     SCOPED(buf_free) struct buf grant = {0};
     check_schema_grant(c, &grant, c->cfg->schema);
-    check_word(c, "schema_grant", "%s", grant.p);
+    check_word(c, "schema_grant", "%s", check_is(c, "by_another") ? CHECK_BY_ANOTHER : grant.p);
     check_word(c, "routine_grant", "GRANT %s ON %s TO %s;",
                server_privilege(c->version, MAY_READ_ROUTINES),
                server_privilege_on(c->version, MAY_READ_ROUTINES), check_text(c, "account"));
@@ -978,6 +978,19 @@ static void load_roles(struct check *c)
     }
 }
 
+/* The query uses information_schema, which hides a schema from an account without privileges on
+ * it. */
+char *check_schema_seen(struct check *c, struct err *e)
+{
+    char *there =
+        db_one_with(c->db, "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=?",
+                    DB_ARGS(c->cfg->schema), e);
+    check_fact(c, "by_another",
+               there && c->grants_known && check_value(c, "grants_unknown") == 0 &&
+                   !grants_show(&c->grants, c->cfg->schema));
+    return there;
+}
+
 /* Checks the privileges. If the grants cannot be read, missing privileges are unknown, so none are
  * reported. */
 void check_privileges(struct check *c)
@@ -990,12 +1003,8 @@ void check_privileges(struct check *c)
     check_error(c, "grants", &e);
     check_number(c, "grants_unknown", unknown);
     CHECK_RULES(c, reading);
+    SCOPED(xfree) char *there = check_schema_seen(c, &e);
     rules_privileges_grant_facts(c);
-    /* The query uses information_schema, which hides a schema from an account without privileges on
-     * it. */
-    SCOPED(xfree) char *there =
-        db_one_with(c->db, "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=?",
-                    DB_ARGS(c->cfg->schema), &e);
     check_error(c, "schema", &e);
     check_fact(c, "schema_there", there != NULL);
     check_fact(c, "schema_seen", c->grants_known && check_may(c, "SELECT"));

@@ -325,6 +325,53 @@ bool grants_have(const struct grants *g, const char *schema, const char *privile
     return false;
 }
 
+/* Returns true if the row has a privilege that concerns the contents of schemas. */
+static bool grants_opens_schemas(const struct grant *row)
+{
+    static const char *const words[] = {"ALL PRIVILEGES",
+                                        "SHOW DATABASES",
+                                        "SELECT",
+                                        "INSERT",
+                                        "UPDATE",
+                                        "DELETE",
+                                        "CREATE",
+                                        "DROP",
+                                        "REFERENCES",
+                                        "INDEX",
+                                        "ALTER",
+                                        "CREATE TEMPORARY TABLES",
+                                        "LOCK TABLES",
+                                        "EXECUTE",
+                                        "CREATE VIEW",
+                                        "SHOW VIEW",
+                                        "CREATE ROUTINE",
+                                        "ALTER ROUTINE",
+                                        "EVENT",
+                                        "TRIGGER",
+                                        "DELETE HISTORY",
+                                        "SHOW_ROUTINE",
+                                        "SHOW CREATE ROUTINE"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (size_t k = 0; k < row->count; k++)
+            if (strcmp(row->privileges[k], words[i]) == 0)
+                return true;
+    return row->option;
+}
+
+bool grants_show(const struct grants *g, const char *schema)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        const struct grant *row = &g->list[i];
+        if (row->revoke || row->elsewhere)
+            continue;
+        if (row->on == GRANT_GLOBAL    ? grants_opens_schemas(row)
+            : row->on == GRANT_ROUTINE ? row->schema && grants_same_name(g, row->schema, schema)
+                                       : row->on <= GRANT_TABLE && grant_matches(g, row, schema))
+            return true;
+    }
+    return false;
+}
+
 bool grants_have_table(const struct grants *g, const char *schema, const char *table,
                        const char *privilege)
 {

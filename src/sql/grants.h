@@ -48,6 +48,8 @@ bool grants_have(const struct grants *g, const char *schema, const char *privile
 /* Like grants_have(), for one table; rows for the table count as well. */
 bool grants_have_table(const struct grants *g, const char *schema, const char *table,
                        const char *privilege);
+/* Returns true if one of the grants shows the schema to the account. */
+bool grants_show(const struct grants *g, const char *schema);
 /* Returns the row of `grantee` that counts for the schema, or NULL. */
 const struct grant *grants_row(const struct grants *g, const char *schema, const char *grantee);
 /* Returns the row that counts for the schema until a GRANT makes a row of the grantee for exactly

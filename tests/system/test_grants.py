@@ -126,6 +126,28 @@ def test_a_grant_takes_nothing_away(make_server, make_world, make_keeper, wide, 
     assert not [c for c in asked_for(keeper) if c["level"] == "fail" or c["name"] == "drill"], script
 
 
+@pytest.mark.parametrize("other", [f"'{USER}'@'%'", "''@'%'"])
+def test_no_grant_hides_what_another_account_gives(make_server, make_world, make_keeper, other):
+    """SHOW GRANTS does not list what the server gives by a grant to the same user name of more hosts, or to the anonymous
+    account. No GRANT that hides it is printed, neither by --grants nor in a hint."""
+    server = make_server(*LOG, *STRICT)
+    world = make_world("small", server, schema="galaxy")
+    keeper = make_keeper(world)
+    naked(server)
+    assert "ON `galaxy`.* TO" in keeper.ok("--check", "--grants").out
+    server.sql(f"CREATE USER {other}", f"GRANT SELECT, DELETE ON galaxy.* TO {other}",
+               f"GRANT REPLICATION SLAVE ON *.* TO '{USER}'@'localhost'")
+    try:
+        done = keeper.run("--check", "--grants")
+        assert done.rc == REFUSED and done.out == "" and "HINT: SELECT * FROM mysql.db" in done.err, done
+        hints = [c["hint"] or "" for c in keeper.run("--check", "--json").json["result"]["checks"]]
+        assert any("SELECT * FROM mysql.db" in h for h in hints) and not any("ON `galaxy`" in h for h in hints), hints
+        server.sql(f"GRANT SELECT, DELETE ON galaxy.* TO '{USER}'@'localhost'")
+        apply(keeper, keeper.ok("--check", "--grants").out)
+    finally:
+        server.sql(f"DROP USER {other}")
+
+
 def test_a_session_with_other_settings_reads_it_the_same(make_server, make_world, make_keeper):
     server = make_server(*LOG, *STRICT, "--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES", "--character-set-server=latin1")
     world = make_world("small", server, schema="a_'ö")

@@ -272,6 +272,36 @@ static void test_like(void **state)
     }
 }
 
+static void test_show(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        bool shows;
+    } cases[] = {
+        {"GRANT USAGE ON *.*" ME, false},
+        {"GRANT REPLICATION SLAVE, PROCESS ON *.*" ME, false},
+        {"GRANT SHOW DATABASES ON *.*" ME, true},
+        {"GRANT ALL PRIVILEGES ON *.*" ME, true},
+        {"GRANT USAGE ON *.*" ME " WITH GRANT OPTION", true},
+        {"GRANT SELECT ON `g_me`.*" ME, true},
+        {"GRANT SELECT ON `other`.*" ME, false},
+        {"GRANT SELECT (`a`) ON `game`.`t`" ME, true},
+        {"GRANT SELECT ON `g_me`.`t`" ME, false},
+        {"GRANT EXECUTE ON FUNCTION `game`.`f`" ME, true},
+        {"GRANT EXECUTE ON FUNCTION `other`.`f`" ME, false},
+        {"GRANT `game`" ME, false},
+        {"GRANT PROXY ON 'game'@'%'" ME, false},
+        {"REVOKE SELECT ON `game`.* FROM `k`@`localhost`", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct grants g = READ(cases[i].line);
+        if (grants_show(&g, "game") != cases[i].shows)
+            fail_msg("%s", cases[i].line);
+        grants_free(&g);
+    }
+}
+
 /* A GRANT on exactly the schema hides the row that counted before, if that is another one. */
 static void test_hidden(void **state)
 {
@@ -315,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_every_schema),
         cmocka_unit_test(test_like),
         cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
