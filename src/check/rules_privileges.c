@@ -411,12 +411,9 @@ static const struct check_rule extras[] = {
      "{copy_grant}"},
     {"standby", "standby.warm", CHECK_OK,
      "a standby may keep the world loaded in schema {copy_schema}"},
-    {"left-overs", "copy_left drop_missing", CHECK_WARN,
-     "schema {copy_schema} has an unused standby copy of the world, which takes memory",
-     "the supervisor drops it when it starts, if it may: {drop_grant}"},
     {"left-overs", "copy_left", CHECK_WARN,
      "schema {copy_schema} has an unused standby copy of the world, which takes memory",
-     "the supervisor drops it when it starts"},
+     "the supervisor drops it when it starts, if it may: {drop_grant}"},
 };
 
 /* ---- superfluous privileges ---- */

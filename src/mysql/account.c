@@ -170,14 +170,15 @@ void db_schema_grant(struct buf *b, const struct grants *g, const char *schema,
     SCOPED(buf_free) struct buf grantee = {0};
     db_account_quote(&grantee, account);
     const struct grant *hidden = grants_hidden(g, schema, grantee.p);
-    buf_printf(b, "GRANT %s", privileges);
-    for (size_t i = 0; hidden && i < hidden->count; i++)
+    bool all = hidden && hidden->count && strcmp(hidden->privileges[0], "ALL PRIVILEGES") == 0;
+    buf_printf(b, "GRANT %s", all ? "ALL PRIVILEGES" : privileges);
+    for (size_t i = 0; hidden && !all && i < hidden->count; i++)
         if (!db_lists_privilege(privileges, hidden->privileges[i]))
             buf_printf(b, ", %s", hidden->privileges[i]);
-    if (hidden && hidden->option)
-        buf_adds(b, ", GRANT OPTION");
+    /* It is one of the list, so that a REVOKE of the list takes it back; ALL allows no list. */
+    buf_adds(b, hidden && hidden->option && !all ? ", GRANT OPTION" : "");
     db_grant_target(b, g, schema, account);
-    buf_addc(b, ';');
+    buf_adds(b, hidden && hidden->option && all ? " WITH GRANT OPTION;" : ";");
 }
 
 /* Sets the hint for the session's account, whose grants these are. If it has every privilege
