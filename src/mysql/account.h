@@ -36,8 +36,8 @@ void db_grant_target(struct buf *b, const struct grants *g, const char *schema,
                      const char *account);
 /* Returns true if a list "SELECT, INSERT" has the privilege. */
 bool db_lists_privilege(const char *list, const char *privilege);
-/* Appends the GRANT of these privileges, such a list. It takes nothing from the account: if it makes
- * a row that hides another one (grants_hidden()), it repeats what that one gives. */
+/* Appends the GRANT of these privileges, such a list. It takes nothing from the account: if it
+ * makes a row that hides another one (grants_hidden()), it repeats what that one gives. */
 void db_schema_grant(struct buf *b, const struct grants *g, const char *schema,
                      const char *privileges, const char *account);
 /* Sets the hint of `e` to the GRANT of these privileges on the schema, if the account's privileges
