@@ -95,40 +95,55 @@ static uint64_t seq_of_mysql(const char *gtid, uint32_t domain)
     return seq;
 }
 
-uint64_t db_gtid_seq(const char *gtid, uint32_t domain)
+/* Reads one of MariaDB's GTIDs. Returns the position of the next one, or NULL if there is none. */
+static const char *read_mariadb(const char *s, struct change_gtid *out)
 {
-    uint32_t d, server;
-    uint64_t seq;
     int n;
+    if (sscanf(s, "%" SCNu32 "-%" SCNu32 "-%" SCNu64 "%n", &out->domain, &out->server, &out->seq,
+               &n) != 3)
+        return NULL;
+    return s + n + (s[n] == ',');
+}
+
+struct change_gtid db_gtid_last(const char *gtid, uint32_t domain)
+{
+    struct change_gtid g;
     if (strchr(gtid, ':')) /* MySQL's format */
-        return seq_of_mysql(gtid, domain);
-    for (; sscanf(gtid, "%" SCNu32 "-%" SCNu32 "-%" SCNu64 "%n", &d, &server, &seq, &n) == 3;
-         gtid += n + (gtid[n] == ','))
-        if (d == domain)
-            return seq;
-    return 0;
+        return (struct change_gtid){.domain = domain, .seq = seq_of_mysql(gtid, domain)};
+    while ((gtid = read_mariadb(gtid, &g)))
+        if (g.domain == domain)
+            return g;
+    return (struct change_gtid){.domain = domain};
+}
+
+/* Returns the GTIDs written up to a moment after the position. */
+static const char *gtid_after(const struct db_binlog_pos *p)
+{
+    return p->gtid_after[0] ? p->gtid_after : p->gtid;
 }
 
 struct db_gtid_range db_gtid_range(const struct db_binlog_pos *p, uint32_t domain)
 {
-    const char *after = p->gtid_after[0] ? p->gtid_after : p->gtid;
-    return (struct db_gtid_range){db_gtid_seq(p->gtid, domain), db_gtid_seq(after, domain)};
+    return (struct db_gtid_range){db_gtid_last(p->gtid, domain),
+                                  db_gtid_last(gtid_after(p), domain)};
 }
 
 /* ---- does a log continue? ---- */
 
-bool db_gtid_ordered(const char *uid, uint32_t domain)
+bool db_gtid_ordered(const char *uid, const struct change_gtid *a, const struct change_gtid *b)
 {
     uint8_t uuid[16];
     const char *rest = read_uuid(uid, uuid);
-    return !rest || *rest || db_gtid_domain(uuid, "") == domain;
+    bool mysql = rest && !*rest;
+    return a->domain == b->domain &&
+           (mysql ? db_gtid_domain(uuid, "") == a->domain : a->server == b->server);
 }
 
 /* Returns whether a GTID is included. A segment's position contains only the last transaction. */
 static bool gtid_has(const char *gtid, uint32_t domain, uint64_t seq)
 {
     return strchr(gtid, ':') ? seq_of_servers(gtid, domain, seq - 1) >= seq
-                             : db_gtid_seq(gtid, domain) == seq;
+                             : db_gtid_last(gtid, domain).seq == seq;
 }
 
 /* Returns the server's answer, "" if it has none, or NULL on error. */
@@ -165,7 +180,7 @@ static int gtid_explained(struct db *db, const struct db_binlog_pos *point,
     if (!answer)
         return -1;
     return maria ? strcmp(answer, point->gtid) == 0
-                 : *answer && !db_gtid_ordered(answer, first->domain) &&
+                 : *answer && !db_gtid_ordered(answer, first, first) &&
                        !gtid_has(point->gtid, first->domain, first->seq);
 }
 
@@ -173,8 +188,8 @@ int log_is_continuous(const struct db_params *p, const struct db_binlog_pos *poi
                       const struct change_gtid *first, struct err *e)
 {
     struct db_gtid_range range = db_gtid_range(point, first->domain);
-    if (!first->seq || range.most == 0 ||
-        (first->seq > range.least && first->seq <= range.most + 1))
+    if (!first->seq || range.most.seq == 0 ||
+        (first->seq > range.least.seq && first->seq <= range.most.seq + 1))
         return 0;
     struct db *db = db_open(p, e);
     int yes = db ? gtid_explained(db, point, first, e) : -1;
@@ -184,5 +199,5 @@ int log_is_continuous(const struct db_params *p, const struct db_binlog_pos *poi
     return err_set(e, ERR_GAP, 0,
                    "this is not the same binary log as before: it continues with number %" PRIu64
                    " after %" PRIu64,
-                   first->seq, range.most);
+                   first->seq, range.most.seq);
 }

@@ -12,21 +12,23 @@
 
 /* Returns the domain of a MySQL GTID; `tag` is "" if there is none. */
 uint32_t db_gtid_domain(const uint8_t uuid[16], const char *tag);
-/* Returns the highest number of a domain's transactions; 0: there is none, or it cannot be
- * determined. */
-uint64_t db_gtid_seq(const char *gtid, uint32_t domain);
-/* The range of numbers that the last transaction before a position may have. `least` 0: there is
- * none, or it cannot be determined. */
+/* Returns the last transaction of a domain. MySQL: the one with the highest number; `server` is 0.
+ * seq 0: there is none, or it cannot be determined. */
+struct change_gtid db_gtid_last(const char *gtid, uint32_t domain);
+/* The range of a domain's last transaction before a position: from `least` to `most` in the order
+ * of the log. seq 0: there is none, or it cannot be determined. */
 struct db_gtid_range {
-    uint64_t least, most;
+    struct change_gtid least, most;
 };
 struct db_gtid_range db_gtid_range(const struct db_binlog_pos *p, uint32_t domain);
 
-/* Returns true if a domain's transactions are in the order of their numbers in the log of the
- * server with this uid. On a MySQL replica those of its source are not: the workers write changes
- * of MEMORY tables as they come, because replica_preserve_commit_order applies to transactions
- * only. */
-bool db_gtid_ordered(const char *uid, uint32_t domain);
+/* Returns true if two transactions are in the order of their numbers in the log of the server with
+ * this uid. MariaDB: those of one server and domain. A replica writes its own transactions and
+ * those of its source into one domain, and the source's keep their numbers: 0-2-1000, 0-1-51,
+ * 0-2-1001. MySQL: the server's own transactions without a tag. On a replica those of its source
+ * are in any order: the workers write changes of MEMORY tables as they come, because
+ * replica_preserve_commit_order applies to transactions only. */
+bool db_gtid_ordered(const char *uid, const struct change_gtid *a, const struct change_gtid *b);
 
 /* Checks that a log continues from a position, and is not another one with the same file names.
  * `first`: the first transaction after the position. Servers number the transactions of a domain

@@ -172,20 +172,30 @@ bool archive_continues(const struct archive *a, size_t i)
            db_binlog_pos_compare(&s->sum.to.point, &next->head.from.point) == 0;
 }
 
-/* Returns false if the log was reset and reuses the same file names, which the GTIDs of the
- * transactions show. */
-static bool numbers_fit(const struct archive_segment *s, const struct db_binlog_pos *p,
-                        const char *uid)
+/* What the GTIDs of a position and of a segment say about a log that was reset and reuses the same
+ * file names. */
+enum numbers {
+    NUMBERS_FIT,     /* the position is in the segment, or nothing can be compared */
+    NUMBERS_ANOTHER, /* it is a position of another log */
+    NUMBERS_APART,   /* MariaDB: transactions of several servers, whose numbers have no order */
+};
+
+static enum numbers judge_numbers(const struct archive_segment *s, const struct db_binlog_pos *p,
+                                  const char *uid)
 {
-    uint32_t domain, server;
-    uint64_t seq;
-    const char *to = s->sum.to.point.gtid;
-    if (sscanf(to, "%" SCNu32 "-%" SCNu32 "-%" SCNu64, &domain, &server, &seq) != 3 ||
-        !db_gtid_ordered(uid, domain))
-        return true;
-    struct db_gtid_range before = db_gtid_range(p, domain);
-    uint64_t begins = db_gtid_seq(s->head.from.point.gtid, domain);
-    return before.least == 0 || (before.least <= seq && before.most >= begins);
+    struct change_gtid to;
+    if (sscanf(s->sum.to.point.gtid, "%" SCNu32 "-%" SCNu32 "-%" SCNu64, &to.domain, &to.server,
+               &to.seq) != 3)
+        return NUMBERS_FIT;
+    struct db_gtid_range before = db_gtid_range(p, to.domain);
+    struct change_gtid from = db_gtid_last(s->head.from.point.gtid, to.domain);
+    bool ends = db_gtid_ordered(uid, &before.least, &to);
+    bool begins = from.seq == 0 || db_gtid_ordered(uid, &from, &before.most);
+    if (before.least.seq == 0)
+        return NUMBERS_FIT;
+    if ((ends && before.least.seq > to.seq) || (begins && from.seq > before.most.seq))
+        return NUMBERS_ANOTHER;
+    return (ends && begins) || before.least.server == 0 ? NUMBERS_FIT : NUMBERS_APART;
 }
 
 /* Returns false if the files have the same name but were created at different times. */
@@ -196,14 +206,29 @@ static bool same_file(const struct segment_place *is, const struct db_binlog_pos
            strcmp(is->point.file, p->file) != 0;
 }
 
+/* Returns true if same_file() compared two known times, or a replay will: the time of a file
+ * between a segment's first and last one is in the contents of the segment. */
+static bool file_is_proven(const struct archive_segment *s, const struct db_binlog_pos *p,
+                           uint32_t created_at)
+{
+    const struct segment_place *from = &s->head.from, *to = &s->sum.to;
+    bool first = strcmp(from->point.file, p->file) == 0,
+         last = strcmp(to->point.file, p->file) == 0;
+    return created_at &&
+           ((!first && !last) || (first && from->created_at) || (last && to->created_at));
+}
+
 static bool archive_holds(const struct archive_segment *s, const struct db_binlog_pos *p,
                           uint32_t created_at, const struct server_id *server)
 {
     const struct segment_place *from = &s->head.from, *to = &s->sum.to;
     if (!s->head.number || strcmp(s->head.server, server->uid) != 0 ||
         db_binlog_pos_compare(&from->point, p) > 0 || db_binlog_pos_compare(p, &to->point) > 0 ||
-        !numbers_fit(s, p, server->uid) || !same_file(from, p, created_at) ||
-        !same_file(to, p, created_at))
+        !same_file(from, p, created_at) || !same_file(to, p, created_at))
+        return false;
+    enum numbers numbers = judge_numbers(s, p, server->uid);
+    if (numbers == NUMBERS_ANOTHER ||
+        (numbers == NUMBERS_APART && !file_is_proven(s, p, created_at)))
         return false;
     /* A new server that replaced an old one may have its name, and the same file names and
      * offsets in its log. But no process writes to a file that was created before the process

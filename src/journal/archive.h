@@ -40,8 +40,11 @@ int archive_recover(int dirfd, const char *world, struct archive *out, struct er
 bool archive_continues(const struct archive *a, size_t i);
 /* Finds the segment with the changes after the binlog position `from` of that server. `server`
  * gives its uid; if its start is not 0, `from` was the end of the log of the process started then.
- * `created_at` is when that file was created, 0: unknown. Returns -1 if there is no such
- * segment. */
+ * `created_at` is when that file was created, 0: unknown. It is required where the numbers of GTIDs
+ * have no order, because several servers write into one domain of MariaDB. Returns -1 if there is
+ * no such segment, or if it may be of another log with the same file names. The creation times of
+ * files other than a segment's first and last one are only in its contents; replay.h compares
+ * them. */
 int archive_find(const struct archive *a, const struct db_binlog_pos *from, uint32_t created_at,
                  const struct server_id *server);
 /* Finds the last known gap after `from`, in segment `i` or a later one; *out is unchanged if there

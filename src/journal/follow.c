@@ -1110,7 +1110,7 @@ static int follow_begin(struct follower *f, struct err *e)
     struct segment_mark gap;
     struct err why = {0};
     if (f->a->from.file[0] && end && !f->a->log_broken &&
-        segment_store_reaches(f->keep, &f->a->from, &gap)) {
+        segment_store_reaches(f->keep, &f->a->from, f->a->created_at, &gap)) {
         if (open_log(f,
                      &(struct segment_place){
                          .point = end->point, .created_at = end->created_at, .at = end->at},

@@ -31,6 +31,7 @@
 /* The search for late transactions ends after more than so many later ones in a row, so that a
  * moment long ago does not cost the reading of the whole log. */
 #define LATER_MAX fault_limit("journal.later", 100000)
+#define SKIPPED_MAX 8u
 
 /* How changes are handled at this point. */
 enum phase {
@@ -88,9 +89,12 @@ struct run {
 
     bool first_gtid_seen;
     struct err unasked; /* why the server could not say whether its log continues */
-    /* the last transaction of a segment that the dump already contains */
-    struct change_gtid skipped;
-    uint64_t begun; /* number of the segment in which reading began */
+    /* the last transaction of each server and domain that the dump already contains; of more than
+     * SKIPPED_MAX some are not known */
+    struct change_gtid skipped[SKIPPED_MAX];
+    size_t skipped_count;
+    struct db_gtid_range dumped; /* cache of dumped_range() */
+    uint64_t begun;              /* number of the segment in which reading began */
     /* number of the oldest segment of another log; 0 if there is none */
     uint64_t unfit;
 };
@@ -429,24 +433,72 @@ static void replay_keep_place(struct db_binlog_pos *p, const char *file, uint64_
     p->pos = pos;
 }
 
+/* Notes a transaction that the dump already contains. */
+static void note_skipped(struct run *r, const struct change_gtid *g)
+{
+    size_t i = 0;
+    while (i < r->skipped_count &&
+           (r->skipped[i].domain != g->domain || r->skipped[i].server != g->server))
+        i++;
+    if (i == SKIPPED_MAX)
+        return;
+    r->skipped[i] = *g;
+    r->skipped_count += i == r->skipped_count;
+}
+
+/* Returns the dump's last transaction of a domain. Cached, because each transaction may need it. */
+static const struct db_gtid_range *dumped_range(struct run *r, uint32_t domain)
+{
+    if (r->dumped.least.domain != domain)
+        r->dumped = db_gtid_range(r->s->from, domain);
+    return &r->dumped;
+}
+
+/* Returns whether a transaction before the dump's position has a number after the dump's. If it is
+ * not known when the dump's file was created, a number of another server may be one. */
+static bool is_any_ahead(const struct run *r, const struct change_gtid *most)
+{
+    const struct manifest *m = r->s->m;
+    bool unknown = m->log_created_at == 0 && most->server;
+    for (size_t i = 0; i < r->skipped_count; i++) {
+        const struct change_gtid *g = &r->skipped[i];
+        bool ordered = db_gtid_ordered(m->server.uid, g, most);
+        if (ordered ? g->seq > most->seq : unknown && g->domain == most->domain)
+            return true;
+    }
+    return false;
+}
+
 /* Returns whether a segment fits the dump. A segment was verified to continue its log when it
  * was written, and may contain a jump. But it may belong to a log with the same file names that
  * was reset since the dump. Then the dump's GTID is not between those of the transactions before
- * and after it. */
-static bool segment_fits(const struct run *r, const struct change_gtid *g)
+ * and after it. In MariaDB, only transactions of the same server show that, so the next
+ * transaction is examined too if this one is of another server. */
+static bool segment_fits(struct run *r, const struct change_gtid *g)
 {
-    const struct db_binlog_pos *p = &r->place.point;
-    struct db_gtid_range range = db_gtid_range(p, g->domain);
-    bool ahead = r->skipped.seq > range.most && r->skipped.domain == g->domain;
-    return range.least == 0 || !db_gtid_ordered(r->s->m->server.uid, g->domain) ||
-           (g->seq > range.least && !ahead);
+    const struct db_gtid_range *is = dumped_range(r, g->domain);
+    r->first_gtid_seen = is->least.server == 0 || is->least.server == g->server;
+    if (is->least.seq == 0)
+        return true;
+    bool ordered = db_gtid_ordered(r->s->m->server.uid, &is->least, g);
+    return (!ordered || g->seq > is->least.seq) && !is_any_ahead(r, &is->most);
 }
 
 /* Returns whether the first transaction that has a GTID continues what was read before. */
 static bool first_gtid_fits(struct run *r, const struct change_gtid *g, struct err *e)
 {
+    if (r->filed)
+        return segment_fits(r, g);
     r->first_gtid_seen = true;
-    return r->filed ? segment_fits(r, g) : log_is_continuous(r->s->db, &r->place.point, g, e) == 0;
+    return log_is_continuous(r->s->db, &r->place.point, g, e) == 0;
+}
+
+/* Reads again without this segment. Older ones may belong to the dump's log. */
+static void leave_segment(struct run *r)
+{
+    r->unfit = r->begun;
+    r->again = true;
+    set_phase(r, PHASE_OVER);
 }
 
 static void check_first_gtid(struct run *r, const struct change_gtid *g)
@@ -455,9 +507,7 @@ static void check_first_gtid(struct run *r, const struct change_gtid *g)
     if (first_gtid_fits(r, g, &e))
         return;
     if (r->filed) {
-        r->unfit = r->begun;
-        /* reads again without this segment: older ones may belong to the dump's log */
-        r->again = true;
+        leave_segment(r);
     } else if (e.cls == ERR_GAP) {
         replay_gap(r, "%s", e.text);
     } else {
@@ -897,6 +947,14 @@ static void delta_waiting(struct run *r, int (*how)(struct delta *, struct err *
         replay_contradiction(r, NULL, &e);
 }
 
+/* Returns whether a transaction is in another file with the name of the dump's: the log was
+ * reset. */
+static bool is_another_file(const struct run *r, const struct change *c)
+{
+    uint32_t was = r->s->after ? 0 : r->s->m->log_created_at;
+    return was && c->created_at && c->created_at != was && strcmp(c->file, r->s->from->file) == 0;
+}
+
 /* Reads a segment. Returns true if it was read to its end or far enough. An unreadable segment
  * is reported as damage. */
 static bool replay_read_segment(struct run *r, const struct archive_segment *s)
@@ -910,10 +968,14 @@ static bool replay_read_segment(struct run *r, const struct archive_segment *s)
     while (reader && r->phase != PHASE_OVER && (got = segment_next(reader, &c, &e)) == 1) {
         if (skip && c.kind != CHANGE_END && (c.kind == CHANGE_BEGIN || !r->group.open))
             skip = replay_compare(&c, r->s->from) < 0;
+        if (c.kind == CHANGE_BEGIN && is_another_file(r, &c)) {
+            leave_segment(r);
+            break;
+        }
         if (!skip)
             replay_take(r, &c);
         else if (c.kind == CHANGE_END && c.gtid.seq && replay_compare(&c, r->s->from) <= 0)
-            r->skipped = c.gtid;
+            note_skipped(r, &c.gtid);
         if (segment_frame_ends(reader))
             delta_waiting(r, delta_rotate);
         if (c.kind == CHANGE_END && ++groups % PROGRESS_GROUPS == 0)
@@ -1054,7 +1116,8 @@ static void replay_forget(struct run *r)
         r->place.created_at = r->s->m->log_created_at;
     r->phase = PHASE_WORLD;
     r->again = r->first_gtid_seen = r->group.open = false;
-    r->skipped = (struct change_gtid){0};
+    r->skipped_count = 0;
+    r->dumped = db_gtid_range(r->s->from, 0);
 }
 
 static int replay_read_once(struct run *r, struct err *e)

@@ -105,7 +105,7 @@ const struct segment_place *segment_store_end(const struct segment_store *k)
 }
 
 bool segment_store_reaches(const struct segment_store *k, const struct db_binlog_pos *from,
-                           struct segment_mark *gap)
+                           uint32_t created_at, struct segment_mark *gap)
 {
     SCOPED(archive_free) struct archive a = {0};
     struct err ignored; /* on failure the segments are not used */
@@ -116,7 +116,7 @@ bool segment_store_reaches(const struct segment_store *k, const struct db_binlog
         return false;
     struct server_id server = {.start = 0}; /* the server process of the dump is unknown here */
     snprintf(server.uid, sizeof server.uid, "%s", k->head.server);
-    int i = archive_find(&a, from, 0, &server);
+    int i = archive_find(&a, from, created_at, &server);
     if (i >= 0)
         archive_gap(&a, (size_t)i, from, gap);
     while (i >= 0 && (size_t)i + 1 < a.count)

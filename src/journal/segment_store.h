@@ -16,9 +16,10 @@ struct segment_store *segment_store_open(const struct config *c, int dump_dirfd,
 /* Returns where the segments end, in the log of this server; NULL: there is no such position. */
 const struct segment_place *segment_store_end(const struct segment_store *k);
 /* Returns true if they contain everything from this position to their end; also for a position
- * after their end. *gap: the last gap in between; `place.file` "": there is none. */
+ * after their end. `created_at` is when its file was created, 0: unknown. *gap: the last gap in
+ * between; `place.file` "": there is none. */
 bool segment_store_reaches(const struct segment_store *k, const struct db_binlog_pos *from,
-                           struct segment_mark *gap);
+                           uint32_t created_at, struct segment_mark *gap);
 /* Begins reading here; `why` is the reason if this is not segment_store_end(), else NULL. */
 void segment_store_begin(struct segment_store *k, const struct segment_place *from,
                          const char *why);

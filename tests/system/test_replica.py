@@ -1,5 +1,7 @@
-"""Tests of ordinary replication: what a restart of the source and a restore on it do to its replicas, and how that is reported
-in advance."""
+"""Tests of ordinary replication: what a restart of the source and a restore on it do to its replicas, how that is reported in
+advance, and the journal of a world on a replica."""
+import glob
+import json
 import os
 import re
 import shlex
@@ -8,11 +10,12 @@ import subprocess
 import pymysql
 import pytest
 
-from wk.follow import LOG, following
-from wk.keeper import DONE
+from wk.binlog import place
+from wk.follow import LOG, all_comes_back, another_server, clock, dump_and_follow, following
+from wk.keeper import DONE, signed
 from wk.server import MYSQL
 from wk.snapshot import assert_same, snapshot
-from wk.util import free_port, wait_for
+from wk.util import free_port, ident, wait_for
 
 pytestmark = pytest.mark.third_on_mysql
 
@@ -180,6 +183,140 @@ def test_a_world_on_a_replica(pair, make_keeper, make_world):
     there = make_keeper(make_world("empty", on=replica.server, schema="beside"))
     (said,) = finding(there, "replica")
     assert said["level"] == "warn" and "1032" in said["text"], said
+
+
+class Fed:
+    """A world on a MariaDB replica that logs what its source sends. In the one domain of both servers, the transactions of the
+    source have lower numbers than those of the replica."""
+
+    def __init__(self, keeper, source):
+        self.keeper, schema = keeper, ident(keeper.world.schema)
+        source.sql(f"CREATE DATABASE IF NOT EXISTS {schema}", f"CREATE TABLE {schema}.t (id INT PRIMARY KEY) ENGINE=MEMORY")
+        self.table, self.replica = f"{schema}.t", Replica(source, keeper.server)
+        self.replica.wait()
+        self.own(*range(100, 140))
+        assert self.number(source) + 30 < self.number(keeper.server)
+
+    def own(self, *rows):
+        self.keeper.server.sql(*(f"INSERT INTO {self.table} VALUES ({n})" for n in rows))
+
+    def send(self, *rows):
+        self.replica.source.sql(*(f"INSERT INTO {self.table} VALUES ({n})" for n in rows))
+        self.replica.wait()
+
+    def number(self, server):
+        """Returns the number of the last transaction in a server's log."""
+        return int(server.value("SELECT @@gtid_binlog_pos").split("-")[2])
+
+
+@pytest.fixture
+def make_fed(make_followed, make_server):
+    def make(settings=None):
+        keeper = make_followed("empty", settings, options=["--server-id=2", "--log-slave-updates=ON"])
+        return keeper, Fed(keeper, make_server(*LOG))
+    return make
+
+
+SEPARATE = pytest.mark.only("mariadb", why="MySQL numbers the transactions of each server separately")
+
+
+@SEPARATE
+@pytest.mark.parametrize("dumped", ["own", "source"])
+def test_segments_of_two_servers(make_fed, dumped):
+    """A new server gets all changes since the dump, whichever server's transactions precede and follow it."""
+    keeper, fed = make_fed()
+    dump_and_follow(keeper)
+    fed.own(1)
+    fed.send(2)
+    if dumped == "own":
+        fed.own(3)
+    keeper.dump()
+    following(keeper)
+    fed.send(4)
+    fed.own(5)
+    fed.send(6)
+    told = all_comes_back(keeper)
+    assert told["journal"]["filed"] > 0, told
+
+
+@SEPARATE
+def test_a_dump_in_the_middle_of_a_segment(make_fed):
+    """A dump's position is found in a segment that has another file of the log before it and after it."""
+    keeper, fed = make_fed()
+    dump_and_follow(keeper)
+    keeper.segments.wait_all()
+    assert keeper.stop() == 0
+    keeper.server.sql("FLUSH BINARY LOGS")
+    fed.own(1)
+    fed.send(2)
+    keeper.dump()
+    fed.own(3)
+    keeper.server.sql("FLUSH BINARY LOGS")
+    fed.send(4)
+    keeper.start()
+    following(keeper)
+    assert all_comes_back(keeper)["journal"]["filed"] > 0
+
+
+@SEPARATE
+@pytest.mark.parametrize("created", ["known", "unknown"])
+def test_a_segment_of_another_log_with_numbers_of_a_source(make_fed, created):
+    """After a RESET the numbers of the source continue. They do not show that a segment is of another log than a dump before it,
+    but the creation time of the file does. Without that time the segment is not used, either."""
+    keeper, fed = make_fed()
+    server = keeper.server
+    server.sql("FLUSH BINARY LOGS")
+    fed.own(1)
+    fed.send(2)
+    keeper.dump()
+    dump, before = keeper.newest(), keeper.world.snapshot()
+    clock(server)
+    server.sql("RESET MASTER")
+    keeper.start()
+    following(keeper)
+    keeper.wait(lambda: keeper.newest()["name"] != dump["name"], "the dump after the gap")
+    server.sql("FLUSH BINARY LOGS")
+    assert place(server)[0] == dump["end_point"]["file"]
+    while place(server)[1] <= dump["end_point"]["pos"]:
+        keeper.world.sql("INSERT INTO t SELECT seq FROM seq_1000_to_1500", "DELETE FROM t WHERE id>=1000")
+    fed.own(3)
+    fed.send(4)
+    server.sql("FLUSH BINARY LOGS")
+    fed.send(5)
+    keeper.segments.wait_all()
+    assert keeper.stop() == 0
+    for name in glob.glob(os.path.join(keeper.dumps_dir, keeper.newest()["name"] + "*")):
+        os.remove(name)
+    if created == "unknown":
+        path = keeper.path(dump).replace(".sql.gz", ".json")
+        with open(path) as f:
+            manifest = json.load(f)
+        with open(path, "w") as f:
+            json.dump(signed({k: v for k, v in manifest.items() if k != "log_born"}), f)
+    another_server(keeper)
+    told = keeper.ok("--restore", "--json")
+    keeper.world.assert_is(before)
+    assert not told["journal"]["whole"] and told["journal"]["filed"] == 0 and told["dump"] == dump["name"], told
+
+
+@SEPARATE
+def test_a_switch_over_of_a_world_on_a_replica(make_fed, make_world, make_server, make_keeper, tmp):
+    """The standby gets all of a world whose last transactions are those of the replica's source."""
+    os.mkdir(os.path.join(tmp, "store"), 0o700)
+    settings = {"offsite": {"url": f"file://{tmp}/store/", "plain": "yes"}, "standby": {"lease": "none"}}
+    one, fed = make_fed(settings)
+    two = make_keeper(make_world("empty", make_server(*LOG), schema=one.world.schema),
+                      {**settings, "journal": {"mode": "follow"}, "probe": {"interval": "100ms"}})
+    two.start("STANDBY")
+    dump_and_follow(one)
+    one.wait(lambda: (one.status()["offsite"] or {}).get("newest") == one.newest()["name"], "the dump is stored")
+    fed.own(1)
+    fed.send(2)
+    before = one.world.snapshot()
+    one.ok("--switch-over")
+    told = two.ok("--promote", "--by-hand", "--json")
+    two.world.assert_is(before)
+    assert told["lost"] == "nothing lost" and told["lost_seconds"] == 0, told
 
 
 @pytest.mark.only("mysql", why="Group Replication")

@@ -508,6 +508,70 @@ static void test_a_replicas_numbers(void **state)
     }
 }
 
+/* On a MariaDB the transactions of its source have numbers of their own in the same domain. Where
+ * numbers of two servers would have to be compared, the time at which the file was created shows
+ * which log it is. */
+static void test_numbers_of_two_servers(void **state)
+{
+    static const struct {
+        const char *from, *to, *gtid, *after;
+        uint32_t created_at;
+        int found;
+    } cases[] = {
+        {"0-2-1000", "0-1-51", "0-2-1000", "", 1000, 0},
+        {"0-2-1000", "0-1-51", "0-2-1000", "", 0, -1},
+        {"0-2-1000", "0-1-51", "0-2-1000", "", 999, -1},
+        {"0-2-999", "0-1-51", "0-2-1000", "", 1000, 0},
+        {"0-2-1001", "0-1-51", "0-2-1000", "", 1000, -1},
+        {"0-1-50", "0-2-1000", "0-1-51", "", 1000, 0},
+        {"0-1-50", "0-2-1000", "0-1-51", "", 0, -1},
+        {"0-1-52", "0-2-1000", "0-1-51", "", 1000, -1},
+        {"0-2-1000", "0-1-51", "0-1-52", "", 1000, -1},
+        {"0-2-1000", "0-1-51", "0-1-51", "", 1000, 0},
+        {"0-1-50", "0-1-55", "0-1-51", "", 0, 0},
+        {"0-1-50", "0-1-55", "0-2-1000", "", 1000, 0},
+        {"0-1-50", "0-1-55", "0-2-1000", "", 0, -1},
+        {"0-2-1000", "0-1-51", "0-2-1000", "0-1-50", 1000, 0},
+        {"0-2-1000", "0-1-51", "0-1-50", "0-2-1001", 0, 0},
+        {"", "0-1-51", "0-1-50", "", 0, 0},
+        {"", "0-1-51", "0-2-1000", "", 0, -1},
+        {"0-2-1000", "0-1-51", "1-1-7", "", 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct db_binlog_pos p = place("log.000001", 150, cases[i].gtid).point;
+        snprintf(p.gtid_after, sizeof p.gtid_after, "%s", cases[i].after);
+        list[0] = segment("log.000001", 100, 200, cases[i].from, cases[i].to);
+        list[0].sum.to = place("log.000002", 200, cases[i].to);
+        list[0].head.from.created_at = 1000;
+        list[0].sum.to.created_at = 2000;
+        pure(1);
+        const struct server_id server = {.uid = "uid"};
+        if (archive_find(&a, &p, cases[i].created_at, &server) != cases[i].found)
+            fail_msg("%zu: %s in %s to %s", i, cases[i].gtid, cases[i].from, cases[i].to);
+        snprintf(p.file, sizeof p.file, "log.000002");
+        int last = cases[i].created_at == 1000 ? 2000 : (int)cases[i].created_at;
+        assert_int_equal(archive_find(&a, &p, (uint32_t)last, &server), cases[i].found);
+        archive_free(&a);
+    }
+}
+
+/* When a file in the middle was created is in the contents of the segment. */
+static void test_two_servers_and_a_file_in_the_middle(void **state)
+{
+    (void)state;
+    struct db_binlog_pos p = place("log.000002", 150, "0-2-1000").point;
+    list[0] = segment("log.000001", 100, 200, "0-2-999", "0-1-51");
+    list[0].sum.to = place("log.000003", 200, "0-1-51");
+    list[0].head.from.created_at = 1000;
+    list[0].sum.to.created_at = 3000;
+    pure(1);
+    assert_int_equal(archive_find(&a, &p, 2000, &(struct server_id){.uid = "uid"}), 0);
+    assert_int_equal(archive_find(&a, &p, 0, &(struct server_id){.uid = "uid"}), -1);
+    snprintf(a.list[0].sum.to.point.gtid, sizeof p.gtid, "0-2-1001");
+    assert_int_equal(archive_find(&a, &p, 0, &(struct server_id){.uid = "uid"}), 0);
+}
+
 /* A server that was set up anew has the old one's name: its dumps are not followed by the old one's
  * files, which were begun before it was started. */
 static void test_a_new_server(void **state)
@@ -866,6 +930,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_edges, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_new_server, set_up, tear_down),
         cmocka_unit_test(test_a_replicas_numbers),
+        cmocka_unit_test(test_numbers_of_two_servers),
+        cmocka_unit_test_setup_teardown(test_two_servers_and_a_file_in_the_middle, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_an_old_server, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_logs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_logs_in_files, set_up, tear_down),

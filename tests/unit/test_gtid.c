@@ -23,11 +23,18 @@ static const uint8_t b[16] = {0x12, 0x34, 0x56, 0x78, 0x12, 0x34, 0x12, 0x34,
 static void test_mariadb(void **state)
 {
     (void)state;
-    assert_int_equal(db_gtid_seq("0-1-7,1-1-3", 0), 7);
-    assert_int_equal(db_gtid_seq("0-1-7,1-1-3", 1), 3);
-    assert_int_equal(db_gtid_seq("0-1-7,1-1-3", 2), 0);
-    assert_int_equal(db_gtid_seq("", 0), 0);
-    assert_int_equal(db_gtid_seq("anything", 0), 0);
+    static const struct {
+        const char *text;
+        struct change_gtid last;
+    } cases[] = {
+        {"0-5-7,1-6-3", {0, 5, 7}}, {"0-5-7,1-6-3", {1, 6, 3}},
+        {"0-5-7,1-6-3", {2, 0, 0}}, {"", {0, 0, 0}},
+        {"anything", {0, 0, 0}},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct change_gtid g = db_gtid_last(cases[i].text, cases[i].last.domain);
+        assert_memory_equal(&g, &cases[i].last, sizeof g);
+    }
 }
 
 static void test_mysql(void **state)
@@ -56,9 +63,10 @@ static void test_mysql(void **state)
         {A ":a_tag_that_is_longer_than_they_may_be:1-5," B ":1", 0, 0, 1},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        assert_int_equal(db_gtid_seq(cases[i].text, db_gtid_domain(a, "")), cases[i].a);
-        assert_int_equal(db_gtid_seq(cases[i].text, db_gtid_domain(a, "tag")), cases[i].tagged);
-        assert_int_equal(db_gtid_seq(cases[i].text, db_gtid_domain(b, "")), cases[i].b);
+        assert_int_equal(db_gtid_last(cases[i].text, db_gtid_domain(a, "")).seq, cases[i].a);
+        assert_int_equal(db_gtid_last(cases[i].text, db_gtid_domain(a, "tag")).seq,
+                         cases[i].tagged);
+        assert_int_equal(db_gtid_last(cases[i].text, db_gtid_domain(b, "")).seq, cases[i].b);
     }
 }
 
@@ -68,20 +76,20 @@ static void test_range(void **state)
     (void)state;
     struct db_binlog_pos p = {.gtid = "0-1-7"};
     struct db_gtid_range r = db_gtid_range(&p, 0);
-    assert_int_equal(r.least, 7);
-    assert_int_equal(r.most, 7);
+    assert_int_equal(r.least.seq, 7);
+    assert_int_equal(r.most.seq, 7);
     snprintf(p.gtid_after, sizeof p.gtid_after, "0-1-9");
     r = db_gtid_range(&p, 0);
-    assert_int_equal(r.least, 7);
-    assert_int_equal(r.most, 9);
+    assert_int_equal(r.least.seq, 7);
+    assert_int_equal(r.most.seq, 9);
     snprintf(p.gtid, sizeof p.gtid, A ":1-7");
     snprintf(p.gtid_after, sizeof p.gtid_after, A ":1-9");
     r = db_gtid_range(&p, db_gtid_domain(a, ""));
-    assert_int_equal(r.least, 7);
-    assert_int_equal(r.most, 9);
+    assert_int_equal(r.least.seq, 7);
+    assert_int_equal(r.most.seq, 9);
     r = db_gtid_range(&p, db_gtid_domain(b, ""));
-    assert_int_equal(r.least, 0);
-    assert_int_equal(r.most, 0);
+    assert_int_equal(r.least.seq, 0);
+    assert_int_equal(r.most.seq, 0);
 }
 
 /* A jump that nobody can be asked about is no other log. */
@@ -98,15 +106,21 @@ static void test_nobody_to_ask(void **state)
     assert_non_null(strstr(e.text, "/nowhere/s"));
 }
 
-/* What a MySQL's own sessions write it numbers as it writes it; MariaDB keeps a domain in order. */
+/* What a MySQL's own sessions write it numbers as it writes it. MariaDB keeps each server's
+ * transactions of a domain in order. */
 static void test_ordered(void **state)
 {
     (void)state;
-    assert_true(db_gtid_ordered(A, db_gtid_domain(a, "")));
-    assert_false(db_gtid_ordered(A, db_gtid_domain(b, "")));
-    assert_true(db_gtid_ordered("CzXfrBvLMxdJYwGYnXBBmi4ZK6c=", 7));
-    assert_true(db_gtid_ordered("", 7));
-    assert_true(db_gtid_ordered(A "00", 7)); /* no UUID */
+    struct change_gtid own = {db_gtid_domain(a, ""), 1, 8}, sent = {db_gtid_domain(b, ""), 1, 8};
+    struct change_gtid other = {7, 2, 9}, one = {7, 1, 5};
+    assert_true(db_gtid_ordered(A, &own, &own));
+    assert_false(db_gtid_ordered(A, &sent, &sent));
+    assert_false(db_gtid_ordered(A, &own, &sent));
+    assert_true(db_gtid_ordered("CzXfrBvLMxdJYwGYnXBBmi4ZK6c=", &one, &one));
+    assert_false(db_gtid_ordered("CzXfrBvLMxdJYwGYnXBBmi4ZK6c=", &one, &other));
+    assert_false(db_gtid_ordered("", &one, &other));
+    assert_true(db_gtid_ordered("", &other, &other));
+    assert_false(db_gtid_ordered(A "00", &one, &other)); /* no UUID */
 }
 
 int main(void)
