@@ -139,6 +139,28 @@ bool db_gtid_ordered(const char *uid, const struct change_gtid *a, const struct 
            (mysql ? db_gtid_domain(uuid, "") == a->domain : a->server == b->server);
 }
 
+/* Returns whether MariaDB's last transaction of a domain is in the range. If the range begins and
+ * ends with transactions of two servers, the numbers between them are not known. */
+static bool is_within(const struct change_gtid *g, const struct db_gtid_range *r)
+{
+    bool is_least = g->server == r->least.server && g->seq == r->least.seq;
+    bool is_most = g->server == r->most.server && g->seq == r->most.seq;
+    bool same = g->server == r->least.server && g->server == r->most.server;
+    return is_least || is_most || (same && g->seq > r->least.seq && g->seq < r->most.seq);
+}
+
+bool db_gtid_confirmed(const char *reported, const struct db_binlog_pos *p)
+{
+    struct change_gtid was;
+    for (const char *s = gtid_after(p); (s = read_mariadb(s, &was));) {
+        struct db_gtid_range range = db_gtid_range(p, was.domain);
+        struct change_gtid is = db_gtid_last(reported, was.domain);
+        if (!is_within(&is, &range))
+            return false;
+    }
+    return true;
+}
+
 /* Returns whether a GTID is included. A segment's position contains only the last transaction. */
 static bool gtid_has(const char *gtid, uint32_t domain, uint64_t seq)
 {
@@ -173,13 +195,11 @@ static int gtid_explained(struct db *db, const struct db_binlog_pos *point,
                           const struct change_gtid *first, struct err *e)
 {
     bool maria = db_is_mariadb(db);
-    if (maria && point->gtid_after[0])
-        return false;
     SCOPED(xfree)
     char *answer = maria ? numbers_at(db, point, e) : gtid_ask(db, "SELECT @@server_uuid", e);
     if (!answer)
         return -1;
-    return maria ? strcmp(answer, point->gtid) == 0
+    return maria ? db_gtid_confirmed(answer, point)
                  : *answer && !db_gtid_ordered(answer, first, first) &&
                        !gtid_has(point->gtid, first->domain, first->seq);
 }
@@ -188,8 +208,9 @@ int log_is_continuous(const struct db_params *p, const struct db_binlog_pos *poi
                       const struct change_gtid *first, struct err *e)
 {
     struct db_gtid_range range = db_gtid_range(point, first->domain);
-    if (!first->seq || range.most.seq == 0 ||
-        (first->seq > range.least.seq && first->seq <= range.most.seq + 1))
+    bool next = range.least.server == range.most.server && first->seq > range.least.seq &&
+                first->seq <= range.most.seq + 1;
+    if (!first->seq || range.most.seq == 0 || next)
         return 0;
     struct db *db = db_open(p, e);
     int yes = db ? gtid_explained(db, point, first, e) : -1;

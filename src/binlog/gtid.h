@@ -30,6 +30,11 @@ struct db_gtid_range db_gtid_range(const struct db_binlog_pos *p, uint32_t domai
  * replica_preserve_commit_order applies to transactions only. */
 bool db_gtid_ordered(const char *uid, const struct change_gtid *a, const struct change_gtid *b);
 
+/* Returns true if the GTIDs that MariaDB reports for a position, BINLOG_GTID_POS(), are those that
+ * were read with it. More domains may be reported, because the position of a segment has only the
+ * last transaction. */
+bool db_gtid_confirmed(const char *reported, const struct db_binlog_pos *p);
+
 /* Checks that a log continues from a position, and is not another one with the same file names.
  * `first`: the first transaction after the position. Servers number the transactions of a domain
  * consecutively, and a reset log starts at 1. Any other number is accepted if a MariaDB server,

@@ -531,6 +531,23 @@ def test_a_stop_finalizes(make_followed):
     world.assert_is(before)
 
 
+@pytest.mark.only("mariadb", why="another server's numbers do not jump")
+def test_a_jump_after_segments_of_two_domains(make_followed):
+    """Segments end with the last transaction, and the server reports that of each domain: the journal goes on behind them."""
+    keeper = make_followed()
+    world = keeper.world
+    dump_and_follow(keeper)
+    world.sql("SET gtid_domain_id=1", "UPDATE mark SET v=2")
+    world.mark(3)
+    keeper.segments.wait_all()
+    assert keeper.stop() == 0
+    world.sql("SET gtid_seq_no=1000000", "UPDATE mark SET v=4")
+    keeper.start()
+    keeper.segments.wait_all()
+    assert "cannot continue" not in keeper.log(), keeper.log()
+    all_comes_back(keeper)
+
+
 def test_a_follower_that_has_only_begun_has_proven_nothing(make_followed):
     """A follower proves nothing before its first marker: behind_seconds is unknown for the first one, and for a later one
     continues from the previous follower's marker."""

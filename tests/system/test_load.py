@@ -630,12 +630,13 @@ def test_a_server_that_becomes_a_replica(make_server, make_world, make_keeper, a
 @pytest.mark.parametrize("mode", ["auto", "follow"])
 def test_transactions_of_a_source_between_own_ones(make_server, make_world, make_keeper, mode):
     """On a replica with writes of its own the source's transactions have lower numbers in the same domain. The journal goes on
-    after a dump whichever comes next."""
+    after a dump and after the segments whichever comes next. Another domain does not matter."""
     row = [*LOG, "--binlog-format=ROW"]
     source, other = make_server(*row), make_server(*row, "--server-id=2", "--log-slave-updates=ON")
     keeper = make_keeper(make_world("empty", on=other, schema="fed"), {"journal": {"mode": mode}}).init()
     source.sql("CREATE DATABASE IF NOT EXISTS fed", "CREATE TABLE fed.t (id INT PRIMARY KEY) ENGINE=MEMORY")
     follow(source, other)
+    other.sql("SET gtid_domain_id=1", "CREATE DATABASE beside")
     other.sql(*(f"INSERT INTO fed.t VALUES ({n})" for n in range(10, 40)))
     keeper.dump()
     source.sql("INSERT INTO fed.t VALUES (1)")
@@ -645,10 +646,12 @@ def test_transactions_of_a_source_between_own_ones(make_server, make_world, make
         keeper.start()
         following(keeper)
         assert keeper.stop() == 0
-    other.sql("INSERT INTO fed.t VALUES (3)")
+    source.sql("INSERT INTO fed.t VALUES (3)")
+    wait_followed(source, other)
+    other.sql("INSERT INTO fed.t VALUES (4)")
     other.crash("--skip-slave-start")
     told = keeper.ok("--restore", "--json")
-    assert told["journal"]["whole"] and keeper.world.rows("t") == 33, told
+    assert told["journal"]["whole"] and keeper.world.rows("t") == 34, told
 
 
 # -- a server that wants our files ------------------------------------------------------------------------

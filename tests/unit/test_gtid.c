@@ -104,6 +104,11 @@ static void test_nobody_to_ask(void **state)
     assert_int_equal(log_is_continuous(&nowhere, &p, &(struct change_gtid){0, 1, 100}, &e), -1);
     assert_int_equal(e.cls, ERR_UNREACHABLE);
     assert_non_null(strstr(e.text, "/nowhere/s"));
+    snprintf(p.gtid_after, sizeof p.gtid_after, "0-1-90");
+    assert_int_equal(log_is_continuous(&nowhere, &p, &(struct change_gtid){0, 1, 50}, &e), 0);
+    snprintf(p.gtid_after, sizeof p.gtid_after, "0-2-90"); /* nothing is known between the two */
+    assert_int_equal(log_is_continuous(&nowhere, &p, &(struct change_gtid){0, 1, 50}, &e), -1);
+    assert_int_equal(e.cls, ERR_UNREACHABLE);
 }
 
 /* What a MySQL's own sessions write it numbers as it writes it. MariaDB keeps each server's
@@ -123,12 +128,52 @@ static void test_ordered(void **state)
     assert_false(db_gtid_ordered(A "00", &one, &other)); /* no UUID */
 }
 
+/* What a MariaDB server answers when it is asked for the GTIDs at a position. */
+static void test_confirmed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *gtid, *after, *reported;
+        bool confirmed;
+    } cases[] = {
+        {"0-2-1000", "", "0-2-1000", true},
+        {"0-2-1000", "", "0-2-999", false},
+        {"0-2-1000", "", "0-1-1000", false},
+        {"0-2-1000", "", "", false},
+        {"0-1-51", "", "1-1-3,0-1-51", true}, /* a segment has the last one only */
+        {"0-1-51,1-1-3", "", "1-1-3,0-1-51", true},
+        {"0-1-51,1-1-3", "", "0-1-51", false},
+        {"0-1-51,1-1-3", "", "0-1-51,1-1-4", false},
+        /* others wrote while both were asked for */
+        {"0-2-1000", "0-2-1003", "0-2-1000", true},
+        {"0-2-1000", "0-2-1003", "0-2-1002", true},
+        {"0-2-1000", "0-2-1003", "0-2-1003", true},
+        {"0-2-1000", "0-2-1003", "0-2-1004", false},
+        {"0-2-1000", "0-2-1003", "0-2-999", false},
+        {"0-2-1000", "0-1-51", "0-2-1000", true},
+        {"0-2-1000", "0-1-51", "0-1-51", true},
+        {"0-2-1000", "0-1-51", "0-1-50", false},
+        {"0-2-1000", "0-1-51", "0-2-1001", false},
+        {"0-2-1000", "0-2-1003", "0-1-51", false},
+        {"0-1-7", "0-1-7,1-1-3", "0-1-7", true},
+        {"0-1-7", "0-1-7,1-1-3", "0-1-7,1-1-3", true},
+        {"0-1-7", "0-1-7,1-1-3", "0-1-7,1-1-4", false},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct db_binlog_pos p = {.file = "log.000001"};
+        snprintf(p.gtid, sizeof p.gtid, "%s", cases[i].gtid);
+        snprintf(p.gtid_after, sizeof p.gtid_after, "%s", cases[i].after);
+        if (db_gtid_confirmed(cases[i].reported, &p) != cases[i].confirmed)
+            fail_msg("%s %s: %s", p.gtid, p.gtid_after, cases[i].reported);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mariadb), cmocka_unit_test(test_mysql),
         cmocka_unit_test(test_range),   cmocka_unit_test(test_nobody_to_ask),
-        cmocka_unit_test(test_ordered),
+        cmocka_unit_test(test_ordered), cmocka_unit_test(test_confirmed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
