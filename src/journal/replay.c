@@ -97,6 +97,7 @@ struct run {
     uint64_t begun;              /* number of the segment in which reading began */
     /* number of the oldest segment of another log; 0 if there is none */
     uint64_t unfit;
+    bool apart; /* segments end after the dump, but none is known to continue it */
 };
 
 static bool replay_same_place(const struct db_binlog_pos *a, const struct db_binlog_pos *b)
@@ -1010,6 +1011,17 @@ static int find_place(struct run *r, const struct archive *a)
     return -1;
 }
 
+/* Returns whether the segments end after the dump. A file that was created before the dump's is of
+ * an earlier log, which was reset. */
+static bool is_segment_later(const struct run *r, const struct archive *a)
+{
+    const struct manifest *m = r->s->m;
+    const struct archive_segment *last = a->count ? &a->list[a->count - 1] : NULL;
+    return last && strcmp(last->head.server, m->server.uid) == 0 &&
+           db_binlog_pos_compare(&last->sum.to.point, r->s->from) > 0 &&
+           (last->sum.to.created_at == 0 || last->sum.to.created_at >= m->log_created_at);
+}
+
 /* Reads segments as far as possible. The log may still contain what follows. */
 static void read_segments(struct run *r)
 {
@@ -1028,6 +1040,7 @@ static void read_segments(struct run *r)
                         : archive_find(&fit, r->s->from, r->place.created_at, &r->s->m->server);
     size_t next = i >= 0 ? (size_t)i : 0;
     r->filed = i >= 0;
+    r->apart = i < 0 && is_segment_later(r, &a);
     r->begun = i >= 0 ? a.list[i].number : 0;
     while (i >= 0) {
         r->file = (struct replay_place){a.list[i].number, a.list[i].head.made.ms};
@@ -1130,7 +1143,9 @@ static int replay_read_once(struct run *r, struct err *e)
         return 0;
     if (r->s->elsewhere) {
         r->out->at_end = r->phase != PHASE_LATER;
-        if (r->out->damage[0] && !r->out->gap[0] && !only_counts(r))
+        if (r->apart && !r->out->gap[0])
+            replay_gap(r, "no segment of the journal is known to continue it");
+        else if (r->out->damage[0] && !r->out->gap[0] && !only_counts(r))
             replay_gap(r, "%s", r->out->damage);
         return 0;
     }

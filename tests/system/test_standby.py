@@ -18,7 +18,7 @@ import pytest
 from wk.audit import TABLES, AuditedWriters
 from wk.binlog import place
 from wk.crash import DEMOTE_POINTS, PROMOTE_POINTS, go_on, stopped, to_all, wait_stopped
-from wk.follow import LOG, ONE_DUMP, dump_and_follow, follower, following, kill_follower
+from wk.follow import LOG, ONE_DUMP, clock, dump_and_follow, follower, following, kill_follower
 from wk.keeper import BINARY, DONE, FAILED, HELD, NOTHING, REFUSED, ROOT, USAGE, precise
 from wk.segments import Segments
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program, secret_file
@@ -1093,6 +1093,29 @@ def test_the_store_is_lost_with_the_primary(make_leased, kind):
     one.start("STANDBY")
     one.wait(lambda: (standby(one).get("newest") or "").startswith(f"w1-{told['generation']:06d}"), "it is the standby of the other one")
     assert record(pair.store) == now
+
+
+def test_the_store_and_a_segment_are_lost(make_pair, store):
+    """A promotion without a segment that continues the dump restores the dump, and does not say that the world is of a later
+    moment."""
+    one, two = make_pair("small", (), journal={"segment": "64KiB"})
+    two.start("STANDBY")
+    dump_and_follow(one)
+    stored(one)
+    before = one.world.snapshot()
+    clock(one.server)
+    one.wait(lambda: one.world.sql("UPDATE player SET points=points+1") or len(one.segments.paths()) > 2, "more segments")
+    wait_pulled(one, two)
+    one.kill9()
+    one.server.kill9()
+    two.stop()
+    path = store["offsite"]["url"].removeprefix("file://").rstrip("/")
+    os.rename(path, path + ".away")
+    os.remove(two.segments.paths()[0])
+    told = two.ok("--promote", "--by-hand", "--force", "--json")
+    two.world.assert_is(before)
+    assert not told["journal"]["whole"] and "no segment" in told["journal"]["gap"], told
+    assert told["restored_to"] == two.newest()["at"], told
 
 
 def test_a_world_that_is_up_and_was_replaced(make_pair, store):
