@@ -102,14 +102,15 @@ static enum lease_result renew_or_take(struct lease_keep *k, struct lease *l, in
 {
     struct lease_record r;
     enum lease_result got = renew_own(k, l, e);
-    if (got != LEASE_HELD)
+    /* A lower number is of a place that was restored from an older backup. */
+    if (got != LEASE_HELD && (got != LEASE_OK || k->grant.number >= k->above))
         return got;
     err_clear(e);
     if ((got = lease_read(l, &r, e)) != LEASE_OK)
         return got;
     if (need_own(k->a, &r, e) < 0)
         return LEASE_REFUSED;
-    got = lease_take(l, k->a->state.lease_number, k->a->state.generation, &k->grant, wait, e);
+    got = lease_take(l, k->above, k->a->state.generation, &k->grant, wait, e);
     *wait = TRY_MS;
     return got;
 }
@@ -127,9 +128,9 @@ static int actions_lease_keep_take(struct lease_keep *k, struct lease *l, struct
     progress_phase(k->a->job.progress, "waiting for the lease", 0, 0);
     for (;;) {
         int64_t wait = TRY_MS;
-        enum lease_result got =
-            k->own ? renew_or_take(k, l, &wait, e)
-                   : lease_take(l, s->lease_number, s->generation, &k->grant, &wait, e);
+        enum lease_result got = k->own
+                                    ? renew_or_take(k, l, &wait, e)
+                                    : lease_take(l, k->above, s->generation, &k->grant, &wait, e);
         if (got == LEASE_OK)
             return 0;
         mono_t now = clock_mono();
@@ -147,13 +148,21 @@ static int actions_lease_keep_take(struct lease_keep *k, struct lease *l, struct
     }
 }
 
-static int lease_keep_look(const struct lease_keep *k, struct lease *l, struct err *e)
+/* Checks that this machine may take or renew its lease, and sets k->above. */
+static int lease_keep_look(struct lease_keep *k, struct lease *l, struct err *e)
 {
     struct lease_record r;
     if (lease_read(l, &r, e) != LEASE_OK)
         return err_step(e,
                         "nothing was changed: this machine does not hold the lease of this world");
-    return need_own(k->a, &r, e);
+    return need_own(k->a, &r, e) < 0 ? -1 : action_may_take(k->a, &r, &k->above, e);
+}
+
+/* Sets k->above for a promotion. */
+static void keep_above(struct lease_keep *k)
+{
+    uint64_t recorded = action_recorded(k->a), taken = k->a->state.lease_number;
+    k->above = recorded > taken ? recorded : taken;
 }
 
 /* Works without a configured lease too, so lease_keep_end() may be called in any case. */
@@ -169,7 +178,11 @@ static int lease_keep_begin(struct lease_keep *k, struct action_context *a, stru
     if (fence_make(e) < 0 || lease_keep_open_lease(a, &l, e) < 0)
         return -1;
     lease_seen_set(l, &a->lease_seen);
-    int rc = k->own && lease_keep_look(k, l, e) < 0 ? -1 : actions_lease_keep_take(k, l, e);
+    int rc = k->own ? lease_keep_look(k, l, e) : 0;
+    if (!k->own)
+        keep_above(k);
+    if (rc == 0)
+        rc = actions_lease_keep_take(k, l, e);
     lease_close(l);
     if (rc < 0)
         return -1;
@@ -217,9 +230,11 @@ int lease_keep_ask(struct action_context *a, struct err *e)
         return action_need_record(a, e);
     if (lease_keep_open_lease(a, &l, &unknown) < 0)
         return 0;
-    int rc = lease_read(l, &r, &unknown) == LEASE_OK ? need_own(a, &r, e) : 0;
+    bool read = lease_read(l, &r, &unknown) == LEASE_OK;
+    int rc = read ? need_own(a, &r, e) : 0;
     lease_close(l);
-    return rc;
+    bool sure = !read || lease_unchanged(&r, a->state.holder, a->state.lease_number);
+    return rc < 0 || sure ? rc : action_need_record(a, e);
 }
 
 void lease_keep_publish(struct lease_keep *k)

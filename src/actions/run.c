@@ -15,6 +15,7 @@
 #include "actions/list.h"
 #include "actions/progress.h"
 #include "actions/standby.h"
+#include "actions/whose.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/js.h"
@@ -179,7 +180,7 @@ static int action_init(struct action_context *a, const struct request *r, json_t
 {
     struct init in = {0};
     json_t *made = NULL, *skipped = NULL;
-    int rc = init_read(a, &in, e);
+    int rc = init_read(a, &in, e) < 0 ? -1 : action_may_begin(a, &in.sentinel, e);
     bool there = in.sentinel.rows > 0;
     if (rc == 0)
         rc = there ? init_adopt(a, &in, r->force, e) : init_create(a, &in, r->force, e);
@@ -266,7 +267,8 @@ static int new_round(struct action_context *a, struct init *in, json_t **result,
     char last[DUMP_NAME_MAX];
     SCOPED(manifest_free) struct manifest first = {0};
     json_auto_t *made = NULL, *skipped = NULL;
-    if (init_read(a, in, e) < 0 || (in->sentinel.rows > 0 && init_adopt(a, in, false, e) < 0))
+    if (init_read(a, in, e) < 0 || action_may_begin(a, &in->sentinel, e) < 0 ||
+        (in->sentinel.rows > 0 && init_adopt(a, in, false, e) < 0))
         return -1;
     if (in->sentinel.rows == 0 && !in->no_table) {
         err_set(e, ERR_REFUSED, 0,

@@ -11,18 +11,27 @@
 #include "base/fence.h"
 #include "offsite/remote.h"
 
+#define RECORD_TIMEOUT 5000 /* for one request, before a promotion takes the lease */
+
 static void close_store(struct transfer *t)
 {
     remote_close(t->store);
 }
 
-enum record_says action_whose(struct action_context *a, struct lives *newest, struct err *e)
+static struct life whose_life(uint64_t generation, const char *nonce)
+{
+    struct life own = {.generation = generation};
+    snprintf(own.nonce, sizeof own.nonce, "%s", nonce);
+    return own;
+}
+
+/* `own`: the life of the world here. */
+static enum record_says whose_judge(struct action_context *a, const struct life *own,
+                                    struct lives *newest, struct err *e)
 {
     SCOPED(close_store) struct transfer t = {0};
-    struct life own = {.generation = a->state.generation};
     struct lives last;
     struct err ignored = {0};
-    snprintf(own.nonce, sizeof own.nonce, "%s", a->state.nonce);
     lives_load(a->job.dirfd, &last);
     *newest = (struct lives){0};
     bool read = remote_open(a->cfg, &t.store, e) == REMOTE_OK &&
@@ -31,7 +40,13 @@ enum record_says action_whose(struct action_context *a, struct lives *newest, st
         action_note(a, ignored.text);
     if (!read && e->cls == ERR_DAMAGED)
         return RECORD_DAMAGED;
-    return record_judge(read ? newest : NULL, a->state.holder, &own, &last);
+    return record_judge(read ? newest : NULL, a->state.holder, own, &last);
+}
+
+enum record_says action_whose(struct action_context *a, struct lives *newest, struct err *e)
+{
+    struct life own = whose_life(a->state.generation, a->state.nonce);
+    return whose_judge(a, &own, newest, e);
 }
 
 int action_taken_over(const struct lives *newest, struct err *e)
@@ -43,6 +58,12 @@ int action_taken_over(const struct lives *newest, struct err *e)
     return err_hint(e, "worldkeeper --demote makes this machine the standby of the other one");
 }
 
+static void whose_unknown(struct action_context *a, struct err *why)
+{
+    err_step(why, "it is unknown whether another machine has taken this world over");
+    action_note(a, why->text);
+}
+
 int action_need_record(struct action_context *a, struct err *e)
 {
     struct lives newest;
@@ -50,13 +71,73 @@ int action_need_record(struct action_context *a, struct err *e)
     if (!a->cfg->standby.given || state_standby(&a->state, a->cfg))
         return 0;
     enum record_says says = action_whose(a, &newest, &unknown);
-    if (says == RECORD_UNKNOWN) {
-        err_step(&unknown, "it is unknown whether another machine has taken this world over");
-        action_note(a, unknown.text);
-    }
+    if (says == RECORD_UNKNOWN)
+        whose_unknown(a, &unknown);
     if (says == RECORD_DAMAGED)
         return err_pass(e, &unknown);
     return says == RECORD_ANOTHERS ? action_taken_over(&newest, e) : 0;
+}
+
+int action_may_take(struct action_context *a, const struct lease_record *r, uint64_t *above,
+                    struct err *e)
+{
+    struct lives newest, last;
+    struct err why = {0};
+    enum record_says says = action_whose(a, &newest, &why);
+    lives_load(a->job.dirfd, &last);
+    *above = a->state.lease_number > newest.number ? a->state.lease_number : newest.number;
+    if (says == RECORD_ANOTHERS)
+        return action_taken_over(&newest, e);
+    bool unchanged = lease_unchanged(r, a->state.holder, a->state.lease_number);
+    if (record_permits(says, unchanged, &last)) {
+        if (says == RECORD_UNKNOWN || says == RECORD_DAMAGED)
+            whose_unknown(a, &why);
+        return 0;
+    }
+    err_pass(e, &why);
+    if (says == RECORD_UNKNOWN)
+        err_hint(e, "worldkeeper --list --from offsite tests the store; then repeat the command");
+    return err_step(e, "cannot read the record of the world, and the lease does not prove that no "
+                       "other machine has taken the world over");
+}
+
+int action_may_begin(struct action_context *a, const struct db_sentinel *here, struct err *e)
+{
+    struct life own = here->rows == 1 ? whose_life(here->generation, here->nonce)
+                                      : whose_life(a->state.generation, a->state.nonce);
+    struct lives newest;
+    struct err unknown = {0};
+    if (!a->cfg->standby.given || (fence_made() && fence_open()))
+        return 0;
+    enum record_says says = whose_judge(a, &own, &newest, &unknown);
+    if (says == RECORD_UNKNOWN)
+        whose_unknown(a, &unknown);
+    if (says == RECORD_DAMAGED)
+        return err_pass(e, &unknown);
+    if (says != RECORD_ANOTHERS)
+        return 0;
+    SCOPED(buf_free) struct buf who = {0};
+    text_clean(&who, newest.machine, sizeof newest.machine);
+    err_set(e, ERR_REFUSED, 0, "according to the record in the store, %s keeps world %s", who.p,
+            a->cfg->name);
+    return err_hint(e,
+                    "worldkeeper --promote%s takes that world over after the other machine has "
+                    "stopped; for another world, set another [world] name or [offsite] url",
+                    a->cfg->standby.lease == LEASE_NONE ? " --by-hand" : "");
+}
+
+uint64_t action_recorded(const struct action_context *a)
+{
+    SCOPED(close_store) struct transfer t = {0};
+    struct config quick = *a->cfg;
+    struct lives last, newest = {0};
+    struct err ignored, failed;
+    if (quick.offsite.timeout > RECORD_TIMEOUT)
+        quick.offsite.timeout = RECORD_TIMEOUT;
+    lives_load(a->job.dirfd, &last);
+    bool read = remote_open(&quick, &t.store, &failed) == REMOTE_OK &&
+                record_read(&t, quick.name, &last, &newest, &ignored, &failed) == 0;
+    return read ? newest.number : last.number;
 }
 
 /* ---- a promotion ---- */

@@ -4,6 +4,7 @@
 #define WK_ACTIONS_WHOSE_H
 
 #include "actions/context.h"
+#include "mysql/sentinel.h"
 #include "offsite/record.h"
 #include "offsite/transfer.h"
 #include "store/lives.h"
@@ -18,6 +19,21 @@ int action_taken_over(const struct lives *newest, struct err *e);
  * another machine has the world, ERR_DAMAGED if it may have it. A record that cannot be reached is
  * only logged, because it is not a lock. */
 int action_need_record(struct action_context *a, struct err *e);
+
+/* For an action of a primary with a lease that no supervisor's fence covers, before it takes or
+ * renews the lease (rule 4). `r`: what the lease's place has. ERR_REFUSED: the record names another
+ * machine. Other errors: the record cannot be read, and record_permits() does not allow the action
+ * without it. *above: the lease's number must be at least this one. */
+int action_may_take(struct action_context *a, const struct lease_record *r, uint64_t *above,
+                    struct err *e);
+/* For --init and --new-round, which begin a life of the world. ERR_REFUSED, ERR_DAMAGED: as above.
+ * `here`: the sentinel in the world's schema; a machine that lost its dump directory recognizes its
+ * own life by it. A record that cannot be reached is only logged: the supervisor reads it before it
+ * acts. */
+int action_may_begin(struct action_context *a, const struct db_sentinel *here, struct err *e);
+/* Returns the number of the newest record, or of the last known one if the store does not answer
+ * soon. A promotion takes a lease with a higher number, because records are ordered by it. */
+uint64_t action_recorded(const struct action_context *a);
 
 /* State of a promotion, from reading the record to the life that it begins. */
 struct succession {

@@ -39,6 +39,13 @@ bool record_replaced(const struct lives *newest, const struct life *own, const s
            (last->number && last->own && lives_ancestor(newest, &last->now));
 }
 
+bool record_permits(enum record_says says, bool unchanged, const struct lives *last)
+{
+    if (says == RECORD_UNKNOWN || says == RECORD_DAMAGED)
+        return unchanged && last->number && last->own;
+    return says != RECORD_ANOTHERS;
+}
+
 uint64_t record_number(const struct lives *newest, uint64_t lease)
 {
     uint64_t highest = newest->highest > newest->number ? newest->highest : newest->number;

@@ -36,6 +36,14 @@ enum record_says record_judge(const struct lives *newest, const char *holder,
  * operator. Pure. */
 bool record_replaced(const struct lives *newest, const struct life *own, const struct lives *last);
 
+/* Returns true if a machine with a lease may take it, or renew it for the first time (rule 4). The
+ * record must not name another machine. If it cannot be read, the lease must be unchanged
+ * (lease_unchanged()), and the last known record must be this machine's own (`last`: lives.json).
+ * Otherwise an outage of the store during a restart would take the world from its players. The
+ * exception errs only if the place of the lease was restored from an older backup at the same time.
+ * Pure. */
+bool record_permits(enum record_says says, bool unchanged, const struct lives *last);
+
 /* Reads the newest valid record; number 0: there is none. `io`: the previous result, or zeros; the
  * same record is not read again. On failure `io` is not changed. `last`: lives.json, or zeros. If
  * the newest record is invalid but is the one that this machine knows, `last` takes its place, with

@@ -112,6 +112,11 @@ enum lease_result lease_release(struct lease *l, struct lease_grant *g, struct e
 
 /* ---- decisions: pure ---- */
 
+/* Returns true if the place of the lease names this machine (`holder`) with the number that it
+ * held last (0: none). Then no other machine has taken the lease since, unless the place was
+ * restored from an older backup. */
+bool lease_unchanged(const struct lease_record *r, const char *holder, uint64_t number);
+
 #define LEASE_MARGIN(ttl) ((ttl) / 5)
 
 /* Returns when a lease ends for its holder, which asked for it at `asked`. */

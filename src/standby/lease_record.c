@@ -68,6 +68,11 @@ enum lease_result lease_held_by(const struct lease_record *r, struct err *e)
     return LEASE_HELD;
 }
 
+bool lease_unchanged(const struct lease_record *r, const char *holder, uint64_t number)
+{
+    return number && r->number == number && strcmp(r->holder, holder) == 0;
+}
+
 /* Returns a number above the record's and above the highest that this machine has seen, because a
  * store that was lost begins again at 1. */
 uint64_t lease_next(const struct lease_record *r, uint64_t above)

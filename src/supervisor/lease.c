@@ -2,15 +2,22 @@
  * (base/fence.h) itself. This file decides what that means, and informs the guard. A standby has no
  * lease, and its fence is closed.
  *
- * With lease = none, the worker reads the record (offsite/record.h) instead, and opens the fence
- * while the record names this machine. The record is not a lock, but a machine that returns does
- * nothing before it has checked whether it was replaced. */
+ * Rule 4 (tests/models/README.md): the worker reads the record (offsite/record.h) before it first
+ * renews a lease, and before it takes one that has ended, or whose place is empty or has another
+ * number than before. So a place that was lost, or restored from a backup, does not give the world
+ * to a machine that was replaced. record_permits() says what follows if the record cannot be read.
+ * Renewals do not read the record, because a slow store must not let the lease end.
+ *
+ * With lease = none, the worker reads the record instead, and opens the fence while the record
+ * names this machine. The record is not a lock, but a machine that returns does nothing before it
+ * has checked whether it was replaced. */
 #include "supervisor/lease.h"
 
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -43,11 +50,12 @@ enum standing {
     ANOTHERS, /* another machine holds the lease, or held it last: this machine has stepped back */
 };
 
-#define RECORD_MS fault_wait(10000) /* between two reads of the record, if there is no lease */
+/* Between two reads of the record, if there is no lease, or the record could not be read yet. */
+#define RECORD_MS fault_wait(10000)
 #define TABLE_MS 5000 /* time for writing worldkeeper_lease; then the world becomes UP without it */
 /* Between two checks whether another machine could take the lease. */
 #define TAKEABLE_MS fault_wait(60000)
-/* Timeout of the store for one read: the start waits for the first read. */
+/* Timeout of the store for one request; with a lease also the wait for a whole read. */
 #define RECORD_TIMEOUT 5000
 #define SERVER_MS                                                                                  \
     fault_wait(60000) /* time for the server to answer; then the world is set aside without it */
@@ -59,7 +67,10 @@ struct report {
     struct lease_record record; /* valid if ANOTHERS */
     struct err why;             /* valid if AWAY */
     bool lease;                 /* true: about the lease; false: about the record */
-    bool looked;                /* whether `untakeable` was determined */
+    /* With a lease: the record was read since the supervisor's start and named no other machine. */
+    bool read;
+    struct err unread; /* why a machine that goes on has not read it; ERR_NONE: it has */
+    bool looked;       /* whether `untakeable` was determined */
     /* Why no machine could take the lease although it is renewed; ERR_NONE: it could be taken. */
     struct err untakeable;
     bool
@@ -81,12 +92,26 @@ static struct leases {
 
 /* ---- the child ---- */
 
+/* What the record says, for a machine with a lease. */
+struct answer {
+    enum record_says says;
+    bool replaced;              /* see struct report */
+    struct lease_record record; /* its machine, number and generation; number 0: there is none */
+    struct err why;             /* why it could not be read */
+};
+
 /* Private to the worker. The supervisor only knows the last report. */
 struct child {
     int fd;
     const struct world *w;
     struct lease *lease;
     struct lease_grant grant;
+    uint64_t taken;       /* highest number of a lease that this machine has taken */
+    uint64_t known;       /* the same; 0: it stepped back since */
+    struct worker reader; /* with a lease: reads the record */
+    bool asking;          /* the reader's answer is needed before a lease is taken or renewed */
+    struct answer answer; /* the reader's last one */
+    mono_t next_read;     /* when to read the record again that could not be read */
     struct report report;
     struct config quick; /* config with a short timeout, for reading the record */
     struct transfer t;
@@ -117,21 +142,21 @@ static enum record_says judge_unread(struct child *c, const struct life *own,
     return RECORD_DAMAGED;
 }
 
-/* Judges the record. The last known record is kept on the disk: local dumps of an abandoned life
- * are not the world's, and a start without the store must not forget that this machine was
- * replaced. */
-static enum record_says judge_record(struct child *c, struct err *e)
+/* Judges the record; with `answers` false as one that cannot be read, for the reason in `e`. The
+ * last known record is kept on the disk: local dumps of an abandoned life are not the world's, and
+ * a start without the store must not forget that this machine was replaced. */
+static enum record_says judge_record(struct child *c, bool answers, struct err *e)
 {
     const struct world *w = c->w;
     struct state s;
     struct lives last;
     struct err ignored;
-    if (state_load(w->a->job.dirfd, &s, e) < 0)
+    if (state_load(w->a->job.dirfd, &s, &ignored) < 0)
         s = w->a->state;
     struct life own = {.generation = s.known ? s.generation : 0};
     snprintf(own.nonce, sizeof own.nonce, "%s", s.nonce);
     lives_load(w->a->job.dirfd, &last);
-    bool read = (c->t.store || remote_open(&c->quick, &c->t.store, e) == REMOTE_OK) &&
+    bool read = answers && (c->t.store || remote_open(&c->quick, &c->t.store, e) == REMOTE_OK) &&
                 record_read(&c->t, w->cfg->name, &last, &c->newest, &ignored, e) == 0;
     if (!read)
         return judge_unread(c, &own, &last, e);
@@ -143,12 +168,20 @@ static enum record_says judge_record(struct child *c, struct err *e)
     return says;
 }
 
+/* Copies what is shown of the record that was read last. */
+static void name_record(const struct child *c, struct lease_record *out)
+{
+    *out =
+        (struct lease_record){.number = c->newest.number, .generation = c->newest.now.generation};
+    snprintf(out->holder, sizeof out->holder, "%s", c->newest.machine);
+}
+
 static void try_record(struct child *c)
 {
     struct err e = {0};
     struct report *r = &c->report;
     r->replaced = false;
-    enum record_says says = judge_record(c, &e);
+    enum record_says says = judge_record(c, true, &e);
     r->standing = says == RECORD_ANOTHERS                            ? ANOTHERS
                   : says == RECORD_UNKNOWN || says == RECORD_DAMAGED ? AWAY
                                                                      : HOLDS;
@@ -156,23 +189,155 @@ static void try_record(struct child *c)
         fence_set((mono_t){0});
     else
         fence_stay_open();
-    snprintf(r->record.holder, sizeof r->record.holder, "%s", c->newest.machine);
-    r->record.number = c->newest.number;
-    r->record.generation = c->newest.now.generation;
+    name_record(c, &r->record);
     r->why = e;
     worker_send_packet(c->fd, 0, r, sizeof *r);
 }
 
-/* Waits, and meanwhile receives the world's current generation. */
+/* ---- the reader: the record beside a lease ---- */
+
+/* The reader is a process of its own, because a store may be slow, and a call to a mounted
+ * directory cannot be ended. */
+static void reader_judge(struct child *c, bool answers, struct answer *out)
+{
+    out->says = judge_record(c, answers, &out->why);
+    out->replaced = c->report.replaced;
+    name_record(c, &out->record);
+}
+
+static int reader_main(int fd, void *arg)
+{
+    static struct answer a; /* static, so that no byte of the packet is uninitialized */
+    reader_judge(arg, true, &a);
+    worker_send_packet(fd, 0, &a, sizeof a);
+    return 0;
+}
+
+static void reader_start(struct child *c)
+{
+    worker_kill(&c->reader);
+    while (waitpid(-1, NULL, WNOHANG) > 0) {
+    }
+    worker_start(&c->reader, reader_main, c, false, &(struct err){0});
+}
+
+/* Judges without an answer of the store. */
+static void reader_silent(struct child *c)
+{
+    struct answer *a = &c->answer;
+    *a = (struct answer){0};
+    err_set(&a->why, ERR_STALLED, 0, "the store did not answer within %d seconds",
+            RECORD_TIMEOUT / 1000);
+    reader_judge(c, false, a);
+}
+
+/* Returns true if the reader has answered or has died. */
+static bool reader_hear(struct child *c)
+{
+    struct packet m;
+    bool closed = false;
+    bool heard = worker_receive_packet(c->reader.fd, &m, &closed);
+    const struct answer *a = heard ? packet_struct(&m, sizeof *a) : NULL;
+    if (!heard && !closed)
+        return false;
+    worker_end(&c->reader);
+    if (a)
+        c->answer = *a;
+    else
+        reader_silent(c);
+    return true;
+}
+
+/* Reads the record for a lease that this machine does not hold now, so that no renewal waits for
+ * it. A reader that does not answer in time continues; the next call waits for it again. */
+static void reader_ask(struct child *c)
+{
+    mono_t until = mono_add(clock_mono(), RECORD_TIMEOUT);
+    int64_t left;
+    if (!c->asking)
+        reader_start(c);
+    c->asking = true;
+    while (c->reader.fd >= 0 && (left = mono_since(until, clock_mono())) > 0) {
+        struct pollfd p = {.fd = c->reader.fd, .events = POLLIN};
+        if (poll(&p, 1, (int)left) > 0 && reader_hear(c)) {
+            c->asking = false;
+            return;
+        }
+    }
+    c->asking = c->reader.fd >= 0;
+    reader_silent(c);
+}
+
+static void lease_step_back(struct child *c)
+{
+    fence_set((mono_t){0});
+    c->report.standing = ANOTHERS;
+    c->report.read = false;
+    err_clear(&c->report.unread);
+    /* A lease that this machine may take later is a new one. */
+    c->grant = (struct lease_grant){.generation = c->grant.generation};
+    c->known = 0;
+}
+
+/* Sets whether the record was read, and why not. */
+static void note_read(struct child *c)
+{
+    const struct answer *a = &c->answer;
+    c->report.read = a->says == RECORD_OURS || a->says == RECORD_NONE;
+    c->report.unread = a->why;
+    if (c->report.read)
+        err_clear(&c->report.unread);
+}
+
+/* Takes up the answer to a record that could not be read before. */
+static void reader_late(struct child *c)
+{
+    struct report *r = &c->report;
+    const struct answer *a = &c->answer;
+    note_read(c);
+    if (a->says == RECORD_ANOTHERS) {
+        lease_step_back(c);
+        r->lease = false;
+        r->replaced = a->replaced;
+        r->record = a->record;
+    }
+    worker_send_packet(c->fd, 0, r, sizeof *r);
+}
+
+/* Reads a record again that could not be read, while this machine holds the lease. Returns how long
+ * to sleep, at most `ms`. */
+static int64_t reader_again(struct child *c, int64_t ms)
+{
+    const struct report *r = &c->report;
+    if (r->standing != HOLDS || r->unread.cls == ERR_NONE || c->reader.fd >= 0)
+        return ms;
+    mono_t now = clock_mono();
+    int64_t due = mono_since(c->next_read, now);
+    if (due > 0)
+        return due < ms ? due : ms;
+    c->next_read = mono_add(now, RECORD_MS);
+    reader_start(c);
+    return ms;
+}
+
+/* Waits, and meanwhile receives the world's current generation, and an answer of the reader. */
 static void pause_for(struct child *c, int64_t ms)
 {
     mono_t until = mono_add(clock_mono(), ms);
     int64_t left;
     while ((left = mono_since(until, clock_mono())) > 0) {
-        struct pollfd p = {.fd = c->fd, .events = POLLIN};
+        left = reader_again(c, left);
+        struct pollfd p[] = {{.fd = c->fd, .events = POLLIN},
+                             {.fd = c->reader.fd, .events = POLLIN}};
         struct packet m;
         bool closed = false;
-        if (poll(&p, 1, (int)left) <= 0)
+        if (poll(p, 2, (int)left) <= 0)
+            continue;
+        if (p[1].revents && c->asking)
+            return; /* the next attempt hears it */
+        if (p[1].revents && reader_hear(c))
+            reader_late(c);
+        if (!p[0].revents)
             continue;
         if (worker_receive_packet(c->fd, &m, &closed) && m.type == GENERATION) {
             const uint64_t *generation = packet_struct(&m, sizeof *generation);
@@ -184,13 +349,51 @@ static void pause_for(struct child *c, int64_t ms)
     }
 }
 
-/* Checks a lease that is no longer ours. It is taken again only if no other machine has held it
- * since: the machine that holds, or held, a newer lease keeps the world. */
-static enum lease_result lease_look_again(struct child *c, struct err *e)
+/* ---- the lease ---- */
+
+/* Rule 4: reads the record before a lease is taken, or renewed for the first time. Returns LEASE_OK
+ * if this machine may do so. `others`: the lease's place names another machine. */
+static enum lease_result ask_record(struct child *c, bool others, bool unchanged, struct err *e)
+{
+    struct report *r = &c->report;
+    const struct answer *a = &c->answer;
+    struct lives last;
+    reader_ask(c);
+    lives_load(c->w->a->job.dirfd, &last);
+    r->replaced = a->replaced;
+    note_read(c);
+    /* A machine that took the lease after the record was written has a higher number than the
+     * record. So a lower number shows that the place was restored from an older backup. */
+    bool older = others && a->says == RECORD_OURS && r->record.number < a->record.number;
+    if (others ? !older : a->says == RECORD_ANOTHERS) {
+        r->standing = ANOTHERS;
+        r->lease = others;
+        r->record = others ? r->record : a->record;
+        return LEASE_HELD;
+    }
+    if (record_permits(a->says, unchanged, &last)) {
+        c->asking = false; /* an answer that is still to come is heard by pause_for() */
+        c->next_read = mono_add(clock_mono(), RECORD_MS);
+        return LEASE_OK;
+    }
+    r->lease = false;
+    err_clear(&r->unread); /* this machine does not continue */
+    err_pass(e, &a->why);
+    if (a->says == RECORD_UNKNOWN)
+        err_hint(e, "the record is read again by itself; worldkeeper --list --from offsite tests "
+                    "the store. If the store is lost, make sure that no other machine keeps the "
+                    "world, and set another [offsite] url");
+    err_step(e, "cannot read the record of the world, and the lease does not prove that no other "
+                "machine has taken the world over");
+    return LEASE_AWAY;
+}
+
+/* Takes or renews a lease that this worker does not hold: at its start, or because it is gone. The
+ * machine that holds, or held, a newer lease keeps the world. */
+static enum lease_result lease_look(struct child *c, struct err *e)
 {
     struct lease_record *r = &c->report.record;
     const struct state *s = &c->w->a->state;
-    uint64_t ours = c->grant.number > s->lease_number ? c->grant.number : s->lease_number;
     int64_t wait;
     if (fence_is_shut()) {
         err_set(e, ERR_REFUSED, 0, "this machine gives it back");
@@ -201,13 +404,27 @@ static enum lease_result lease_look_again(struct child *c, struct err *e)
         return got;
     /* Compared by the holder's name, not by the number, because another machine may have taken and
      * released the lease. */
-    bool mine = strcmp(r->holder, s->holder) == 0;
-    if (r->number && !mine) {
-        c->report.standing = ANOTHERS;
-        return LEASE_HELD;
+    bool others = r->number && strcmp(r->holder, s->holder) != 0;
+    bool unchanged = lease_unchanged(r, s->holder, c->known);
+    if (others)
+        fence_set((mono_t){0});
+    if (others || !unchanged || !c->report.read)
+        got = ask_record(c, others, unchanged, e);
+    if (got != LEASE_OK)
+        return got;
+    /* Records are ordered by the numbers of leases: this one must not be below the record's. */
+    uint64_t recorded = c->answer.record.number, above = recorded > c->taken ? recorded : c->taken;
+    struct lease_grant next = {.number = c->known, .generation = c->grant.generation};
+    if (unchanged && !r->free && c->known >= recorded) {
+        got = lease_renew(c->lease, &next, e);
+        if (got != LEASE_HELD) {
+            if (got == LEASE_OK)
+                c->grant = next;
+            return got;
+        }
+        err_clear(e);
     }
-    struct lease_grant next;
-    got = lease_take(c->lease, ours, c->grant.generation, &next, &wait, e);
+    got = lease_take(c->lease, above, c->grant.generation, &next, &wait, e);
     if (got == LEASE_OK)
         c->grant = next;
     return got;
@@ -228,7 +445,7 @@ static void look_takeable(struct child *c)
 
 static void try_once(struct child *c)
 {
-    struct err e = {0}, ignored = {0};
+    struct err e = {0};
     const struct world *w = c->w;
     enum lease_result got = LEASE_OK;
     if (!c->lease)
@@ -236,22 +453,26 @@ static void try_once(struct child *c)
     c->report.standing = AWAY;
     c->report.lease = true;
     c->report.replaced = false;
+    /* A lease that has ended is gone, even if its place still has it: another machine may have had
+     * it meanwhile, and the place may have been restored from a backup. */
+    bool ended = mono_reached(clock_mono(), c->grant.valid_until);
+    if (ended && c->grant.number)
+        c->report.read = false;
     if (got == LEASE_OK)
-        got = lease_renew(c->lease, &c->grant, &e);
+        got = ended ? LEASE_HELD : lease_renew(c->lease, &c->grant, &e);
     if (got == LEASE_HELD) {
         err_clear(&e);
-        got = lease_look_again(c, &e);
+        got = lease_look(c, &e);
     }
     if (got == LEASE_OK) {
         c->report.standing = HOLDS;
+        c->known = c->taken = c->grant.number;
         /* The fence moves before the report is sent, because no process may act on a lease that
          * this machine does not hold. */
         fence_set(c->grant.valid_until);
         look_takeable(c);
     } else if (c->report.standing == ANOTHERS) {
-        fence_set((mono_t){0});
-        c->grant.number = 0;       /* a lease that this machine may take later is a new one */
-        judge_record(c, &ignored); /* no renewal is needed meanwhile */
+        lease_step_back(c);
     }
     c->report.grant = c->grant;
     c->report.why = e;
@@ -269,6 +490,9 @@ static int lease_child_main(int fd, void *arg)
     c.fd = fd;
     c.w = arg;
     c.grant.generation = c.w->a->state.generation;
+    c.known = c.taken = c.w->a->state.lease_number;
+    c.report.read = leases.last.read && fence_open(); /* by an earlier worker, or a promotion */
+    worker_init(&c.reader, "record");
     c.quick = *c.w->cfg;
     if (c.quick.offsite.timeout > RECORD_TIMEOUT)
         c.quick.offsite.timeout = RECORD_TIMEOUT;
@@ -409,16 +633,18 @@ static void lease_message(struct world *w, struct worker *v, const struct packet
         worker_end(v);
     if (!r)
         return;
+    bool unread = leases.last.unread.cls != ERR_NONE;
     bool renewed = leases.last.standing != r->standing ||
                    leases.last.record.number != r->record.number ||
                    leases.last.record.free != r->record.free || leases.last.why.cls != r->why.cls ||
                    leases.last.why.num != r->why.num;
     leases.last = *r;
     worker_err_clean(&leases.last.why);
+    worker_err_clean(&leases.last.unread);
     worker_err_clean(&leases.last.untakeable);
     w->status_dirty = true;
     if (!r->lease) {
-        if (renewed && r->standing == AWAY && r->why.cls != ERR_DAMAGED)
+        if (renewed && r->standing == AWAY && r->why.cls != ERR_DAMAGED && !has_lease(w))
             log_line(LOG_WARN_,
                      "cannot read the record of the world, and without a lease nothing else shows "
                      "whether another machine has taken the world over: %s",
@@ -429,6 +655,14 @@ static void lease_message(struct world *w, struct worker *v, const struct packet
         w->a->state.lease_number = r->grant.number;
         w->state_dirty = true;
     }
+    if (!unread && r->unread.cls != ERR_NONE)
+        log_line(
+            LOG_WARN_,
+            "cannot read the record of the world: %s; this machine continues, because its lease "
+            "is unchanged and the last known record is its own",
+            leases.last.unread.text);
+    else if (unread && r->read)
+        log_line(LOG_NOTE_, "the record of the world was read: it names no other machine");
     if (r->standing == HOLDS && r->lease)
         lease_table_write(w, r->grant.number, r->grant.valid_until);
     if (renewed && !fence_open())
@@ -475,7 +709,7 @@ static void lease_timers(struct world *w, mono_t now)
     bool standby = state_standby(&w->a->state, w->cfg);
     if (standby != leases.standby) {
         leases.standby = standby;
-        leases.last = (struct report){0};
+        leases.last = (struct report){.read = !standby}; /* by --promote or --init */
         lease_table_expect(!standby);
         if (standby) {
             lease_stop(w);
@@ -538,7 +772,8 @@ static json_t *lease_status_json(const struct world *w)
                                    : json_null());
     json_object_set_new(o, "valid_seconds",
                         timed && hold != LEASE_GONE ? json_real((double)left / 1000) : json_null());
-    json_object_set_new(o, "error", r->standing == AWAY ? js_clean(r->why.text) : json_null());
+    const struct err *why = r->standing == AWAY ? &r->why : &r->unread;
+    json_object_set_new(o, "error", why->cls != ERR_NONE ? js_clean(why->text) : json_null());
     return o;
 }
 

@@ -1,4 +1,5 @@
 """Tests of a second machine that takes a world over: what it has, which machine may continue, and what is lost."""
+import base64
 import contextlib
 import glob
 import gzip
@@ -921,6 +922,19 @@ class Leased:
         else:
             os.rename(self.path + ".away", self.path)
 
+    def place(self):
+        """Returns what the place of the lease has."""
+        path = f"/bucket/{self.one.name}/lease.json"
+        return self.etcd.keys(self.one.name) if self.etcd else {k: v for k, v in self.liar.objects.items() if k == path}
+
+    def put_back(self, was):
+        """Replaces what the place of the lease has: it is lost with {}, or else restored from an older backup."""
+        if self.etcd:
+            self.etcd.put_back(self.one.name, was, 4)
+        else:
+            self.liar.objects.pop(f"/bucket/{self.one.name}/lease.json", None)
+            self.liar.objects.update(was)
+
     def stop(self):
         for server in filter(None, (self.etcd, self.liar)):
             server.stop()
@@ -1660,3 +1674,143 @@ def test_a_machine_that_returns_to_another_ones_lease(make_pair, store, tmp):
         one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "it is the standby of the other one")
     finally:
         etcd.stop()
+
+
+@pytest.mark.parametrize("kind", LEASES[1:])
+@pytest.mark.parametrize("how", ["emptied", "an older backup", "stood still"])
+def test_a_place_of_the_lease_that_was_lost(make_leased, kind, how):
+    """Rule 4: the lease's place is lost, or goes back to where this machine had the lease, while another machine has the world.
+    The record decides: no command takes the world, and the machine that returns is the standby. The other one continues, with
+    a number above that of the record."""
+    pair = make_leased(kind)
+    one, two = pair.one, pair.two
+    dump_and_follow(one)
+    stored(one)
+    had, was = pair.place(), record(pair.store)
+    if how == "stood still":
+        to_all(one, SIGSTOP)
+        ends = time.monotonic() + 4
+    else:
+        one.kill9()
+        one.server.kill9()
+    pair.put_back({})
+    two.ok("--promote")
+    now = record(pair.store)
+    assert now["number"] > was["number"], (now, was)
+    assert two.world.sql("SELECT number FROM worldkeeper_lease") == ((now["number"],),)
+    if how == "stood still":
+        wait_for(lambda: time.monotonic() > ends, "the end of its lease")
+    pair.put_back({} if how == "emptied" else had)
+    before = len(one.log())
+    if how == "stood still":
+        to_all(one, SIGCONT)
+        one.wait_state("STANDBY")
+    else:
+        one.server.start()
+        for words in (["--restore", "--force"], ["--dump"]) if how == "emptied" else (["--restore", "--force"],):
+            refused = one.run(*words)
+            assert refused.rc == REFUSED and "has taken this world over" in refused.err, refused
+        one.start("STANDBY")
+    assert "-> UP" not in one.log()[before:], one.log()
+    two.start()
+    assert two.status()["lease"]["number"] >= now["number"] and one.state() == "STANDBY", two.status()["lease"]
+    assert record(pair.store) == now
+
+
+@pytest.mark.parametrize("kind", LEASES[1:])
+def test_a_place_of_the_lease_that_is_lost_meanwhile(make_leased, kind):
+    """A machine that is up takes the lease again, since the record names it, before the lost one has ended. A machine that the
+    record names takes it also from one that has it only in an older backup."""
+    pair = make_leased(kind)
+    one = pair.one
+    one.configure({"standby": {"ttl": "12s"}})
+    dump_and_follow(one)
+    stored(one)
+    number, before = one.status()["lease"]["number"], len(one.log())
+    pair.put_back({})
+    one.wait(lambda: one.status()["lease"]["number"] > number and one.state() == "UP", "it has the lease again")
+    assert "WAITING" not in one.log()[before:], one.log()
+    others = {k: v if kind == "s3" else base64.b64decode(v) for k, v in pair.place().items()}
+    others = {k: json.dumps({**json.loads(v), "holder": "other/2", "number": 1, "ttl_ms": 4000}).encode() for k, v in others.items()}
+    one.ok("--restore", "--force")
+    own_dump(one, f"w1-{one.status()['generation']:06d}")
+    number = one.status()["lease"]["number"]
+    wait_for(lambda: record(pair.store)["number"] == number > 1, lambda: record(pair.store))
+    pair.put_back(others if kind == "s3" else {k: base64.b64encode(v).decode() for k, v in others.items()})
+    one.wait(lambda: one.status()["lease"]["number"] > number and one.state() == "UP", "it has the lease again")
+
+
+def name_another(store):
+    """Writes a record in which another machine has taken the world over."""
+    at, _ = records(store)
+    now = record(store)
+    life = {"generation": now["generation"] + 1, "nonce": "b" * 32}
+    gone = {"generation": now["generation"], "nonce": now["nonce"], "dump": "", "file": "", "pos": 0, "ended": "lost"}
+    number = now["number"] + 1
+    with open(os.path.join(at, f"{number}-{life['generation']}-{life['nonce']}.json"), "w") as f:
+        json.dump({**now, **life, "number": number, "machine": "other/2", "ancestors": [gone, *now["ancestors"]]}, f)
+
+
+@NEEDS_ETCD
+def test_a_store_that_does_not_answer_beside_a_lease(make_leased, store):
+    """With a lease that is unchanged a machine continues without the record, says so, and reads it later: then it steps back if
+    another machine has the world. Without that lease it waits for the record."""
+    pair = make_leased("etcd")
+    one = pair.one
+    dump_and_follow(one)
+    stored(one)
+
+    def restart(state):
+        one.stop()
+        pair.away(True)
+        one.start(state)
+    restart("UP")
+    one.wait(lambda: "cannot read the record of the world" in one.log() and one.status()["lease"]["error"], "it says so")
+    pair.away(False)
+    one.wait(lambda: "the record of the world was read" in one.log(), "it is read")
+    assert one.state() == "UP" and one.status()["lease"]["error"] is None, one.status()
+
+    one.stop()
+    pair.put_back({})
+    one.start()
+    restart("UP")  # the new lease is the one that it had last
+    one.stop()
+    pair.put_back({})
+    one.start("WAITING")
+    one.wait(lambda: "cannot read the record of the world, and the lease does not prove" in one.status()["reason"], "why")
+    assert "[offsite] url" in one.status()["reason"] and not pair.place(), (one.status(), pair.place())
+    refused = one.run("--restore", "--force")
+    assert refused.rc == REFUSED, refused
+    one.stop()
+    refused = one.run("--restore", "--force")
+    assert refused.rc != DONE and "the lease does not prove" in refused.err and not pair.place(), refused
+    one.start("WAITING")
+    pair.away(False)
+    one.wait_state("UP")
+
+    restart("UP")
+    one.wait(lambda: one.status()["lease"]["error"], "it says so")
+    pair.away(False)
+    name_another(store)
+    one.wait_state("STANDBY")
+    assert [name for name in os.listdir(one.dumps_dir) if name.startswith("conflict-")], os.listdir(one.dumps_dir)
+
+
+def test_an_init_of_a_world_that_another_machine_keeps(make_pair, store):
+    """--init is refused where the record names another machine; there is no world of one's own in that place."""
+    one, two = make_pair("small", ())
+    dump_and_follow(one)
+    stored(one)
+    for words in (["--init"], ["--init", "--force"]):
+        refused = two.run(*words)
+        assert refused.rc == REFUSED and "keeps world w1" in refused.err and "--promote --by-hand" in refused.err, refused
+    assert ("worldkeeper_sentinel",) not in two.world.sql("SHOW TABLES"), two.world.sql("SHOW TABLES")
+    one.ok("--init")
+    one.stop()
+    shutil.rmtree(one.dumps_dir)
+    one.ok("--init", "--force")  # by its life, which is still in the server
+    path = store["offsite"]["url"].rstrip("/")
+    os.mkdir(path.removeprefix("file://") + "-2")
+    two.configure({"offsite": {"url": path + "-2/"}})
+    two.init().start()
+    own_dump(two, "w1-000001")

@@ -48,6 +48,19 @@ static void nobody_else_before(void **state)
     }
 }
 
+/* Only the number and the holder that this machine knows count. */
+static void unchanged(void **state)
+{
+    (void)state;
+    const struct lease_record r = {.number = 7, .holder = "here/1"}, empty = {.free = true};
+    assert_true(lease_unchanged(&r, "here/1", 7));
+    assert_false(lease_unchanged(&r, "here/1", 6));
+    assert_false(lease_unchanged(&r, "here/1", 0));
+    assert_false(lease_unchanged(&r, "here/2", 7));
+    assert_false(lease_unchanged(&empty, "here/1", 0));
+    assert_false(lease_unchanged(&empty, "", 0));
+}
+
 static void a_fence(void **state)
 {
     (void)state;
@@ -123,9 +136,8 @@ static void handovers_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(held_doubtful_gone),
-        cmocka_unit_test(nobody_else_before),
-        cmocka_unit_test(a_fence),
+        cmocka_unit_test(held_doubtful_gone), cmocka_unit_test(unchanged),
+        cmocka_unit_test(nobody_else_before), cmocka_unit_test(a_fence),
         cmocka_unit_test(handovers_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

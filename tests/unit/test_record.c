@@ -80,6 +80,25 @@ static void test_judge(void **state)
             fail_msg("row %zu", i);
 }
 
+/* Without the record, the lease must be unchanged and the last known record own. */
+static void test_permits(void **state)
+{
+    (void)state;
+    struct lives own = named(HERE, life(7, 'a'), NULL), theirs = own;
+    const struct lives none = {0};
+    own.own = true;
+    for (int unchanged = 0; unchanged < 2; unchanged++) {
+        assert_true(record_permits(RECORD_OURS, unchanged, &none));
+        assert_true(record_permits(RECORD_NONE, unchanged, &none));
+        assert_false(record_permits(RECORD_ANOTHERS, unchanged, &own));
+        assert_false(record_permits(RECORD_UNKNOWN, unchanged, &none));
+        assert_false(record_permits(RECORD_UNKNOWN, unchanged, &theirs));
+        assert_false(record_permits(RECORD_DAMAGED, unchanged, &theirs));
+        assert_int_equal(record_permits(RECORD_UNKNOWN, unchanged, &own), unchanged);
+        assert_int_equal(record_permits(RECORD_DAMAGED, unchanged, &own), unchanged);
+    }
+}
+
 static void test_replaced(void **state)
 {
     (void)state;
@@ -239,13 +258,10 @@ static void test_no_number_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_judge),
-        cmocka_unit_test(test_replaced),
-        cmocka_unit_test(test_number),
-        cmocka_unit_test(test_abandoned),
-        cmocka_unit_test(test_next),
-        cmocka_unit_test(test_late),
-        cmocka_unit_test(test_no_number_is_left),
+        cmocka_unit_test(test_judge),     cmocka_unit_test(test_permits),
+        cmocka_unit_test(test_replaced),  cmocka_unit_test(test_number),
+        cmocka_unit_test(test_abandoned), cmocka_unit_test(test_next),
+        cmocka_unit_test(test_late),      cmocka_unit_test(test_no_number_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -596,6 +596,21 @@ class Etcd:
         """Deletes a key by hand."""
         assert self.call("kv/deleterange", {"key": base64.b64encode(key.encode()).decode()})
 
+    def keys(self, world):
+        """Returns the keys of a world with their values."""
+        start, end = (base64.b64encode(f"/worldkeeper/{world}{end}".encode()).decode() for end in "/0")
+        found = self.call("kv/range", {"key": start, "range_end": end})
+        return {kv["key"]: kv["value"] for kv in found.get("kvs", [])}
+
+    def put_back(self, world, keys, ttl):
+        """Replaces the keys of a world, as a restore of a backup does, where each lease has its whole time again."""
+        for key in self.keys(world):
+            self.delete(base64.b64decode(key).decode())
+        for key, value in keys.items():
+            held = base64.b64decode(key).endswith(b"/lease")
+            lease = self.call("lease/grant", {"TTL": ttl})["ID"] if held else 0
+            assert self.call("kv/put", {"key": key, "value": value, "lease": lease})
+
     def alarm(self, action):
         """Raises or clears the NOSPACE alarm, as etcd does when its quota is used up."""
         assert self.call("maintenance/alarm", {"action": action, "alarm": "NOSPACE"})
