@@ -97,6 +97,8 @@ def checks(whole):
     for number, title in RULES.items():
         yield Check("standby.pml", f"rule {number}: {title}", False, LEASE=0 if number == 5 else 1, LIVES=3, CRASHES=1,
                     FLIGHTS=2, **{f"NO_RULE_{number}": 1})
+    yield Check("standby.pml", "rule 4: before a lease is taken", False, LEASE=1, LIVES=3, CRASHES=1, FLIGHTS=1,
+                NO_RECORD_BEFORE_LEASE=1)
     yield Check("standby.pml", "rule 6: taken back by a renewal", False, LEASE=1, LIVES=3, CRASHES=1, FLIGHTS=2, NO_RENEWAL=1)
     yield Check("swap.pml", "a restore that is cut off", True, CRASHES=3)
     for name, title in PRECAUTIONS.items():

@@ -6,7 +6,8 @@
  *   CALM     faults end at any moment; from there the documented commands lead back to UP
  *
  * Taken for granted, as lease.h shows by arithmetic: a lease ends by its holder's own clock before the place lets another
- * machine have the world. All else happens at any step: crashes, reboots, a machine that stands still or is cut off (it
+ * machine have the world. The place of the lease is not that of the record, and may be lost or go back to an older state at
+ * any moment: so what it has counts for nothing here, and a machine without a lease reads the record to have one. All else happens at any step: crashes, reboots, a machine that stands still or is cut off (it
  * takes no step, and its lease ends), requests and uploads that arrive late or never, lost answers, commands.
  *
  * A world is the set of the writes in it, two bits; the second one, DURABLE, stands for a rollup, or a trigger. The store
@@ -59,8 +60,15 @@ bool calm;
 #define RECORDED(m) (NAMES(m) && rec_life == life[m])
 #ifdef NO_RULE_2 /* asked at some time, not directly before the act */
 #define MAY_ACT(m) true
+#elif defined(NO_RECORD_BEFORE_LEASE) /* an act asks the lease alone */
+#define MAY_ACT(m) lease[m]
 #else
 #define MAY_ACT(m) (NAMES(m) && (lease[m] || !LEASE))
+#endif
+#ifdef NO_RECORD_BEFORE_LEASE /* the lease's place decides, which may have been lost or restored from a backup */
+#define MAY_HOLD(m) (!lease[other])
+#else
+#define MAY_HOLD(m) NAMES(m)
 #endif
 #ifdef NO_RULE_6 /* the end of the journal may still be on its way */
 #define STORED true
@@ -175,9 +183,10 @@ proctype machine(byte m)
         c = 0
     }
 
-    /* While the record names this life here its lease is renewed. When it names another machine, the world goes. */
-    :: d_step { LEASE && !lease[m] && NAMES(m) && (phase[m] == UP || phase[m] == LOADED || phase[m] == LOST) ->
-        SAY("renews its lease");
+    /* While a lease lasts it is renewed; one that is gone is taken again if the record names this machine. When that names
+     * another one, the world goes. */
+    :: d_step { LEASE && !lease[m] && MAY_HOLD(m) && (phase[m] == UP || phase[m] == LOADED || phase[m] == LOST) ->
+        SAY("takes its lease again");
         lease[m] = true }
     :: d_step { rec_machine != m && request[m] == NOTHING &&
                 (phase[m] == UP || phase[m] == HELD || phase[m] == LOADED || phase[m] == LOST) ->
@@ -238,6 +247,8 @@ proctype machine(byte m)
         if
 #if defined(NO_RULE_4) || (defined(NO_RULE_5) && LEASE == 0)
         :: life[m] -> ask(disk[m])
+#elif defined(NO_RECORD_BEFORE_LEASE)
+        :: life[m] && MAY_HOLD(m) -> phase[m] = LOST
 #else
         :: NAMES(m) && life[m] -> phase[m] = LOST
 #endif
