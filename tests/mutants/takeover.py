@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Does the oracle of `make takeover-torture` see? Twelve wrong versions of worldkeeper: one for each rule of
-tests/models/README.md, which it breaks, and two more. Each is tortured until the oracle reports a violation.
+"""Does the oracle of `make takeover-torture` see? Thirteen wrong versions of worldkeeper: one for each rule of
+tests/models/README.md, which it breaks, and three more. Each is tortured until the oracle reports a violation.
 
   tests/mutants/takeover.py [NAME...]     all, or the named ones; make takeover-mutants
   tests/mutants/takeover.py --check       only whether each mistake still fits the source
@@ -65,6 +65,8 @@ VARIANTS = [
              "\"worldkeeper --demote --force makes this machine the standby\"")], "etcd", "hints"),
     Broken("one more", "renewed-lease-taken", "a lease is taken although its holder renews it", RENEWED,
            "s3", "late links stop"),
+    Broken("one more", "lease-before-record", "a lease is taken, or first renewed, before the record was read",
+           [("src/supervisor/lease.c", "    if (others || !unchanged || !c->report.read)\n", "    if (others)\n")], "s3", "place"),
     Broken("one more", "restored-life-unrecorded", "a life that begins with a restore is stored without a record",
            [("src/supervisor/offsite.c", "    if (life_is(&r->now, own)) {\n", "    if (r->number && r->now.generation) {\n")],
            "s3", "commands"),

@@ -324,7 +324,8 @@ def kinds_of(etcd, leased):
     """Returns the disturbances that are possible here; the usual ones occur in it more often."""
     return (["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members", "hour", "store", "store",
              "old_disk", "hints", *["commands"] * 4] + ([] if sanitized() else ["clock", "clock"])
-            + (["unstored"] if etcd or not leased else []) + (["peers", "peers"] if etcd and etcd.doors else []))
+            + (["unstored"] if etcd or not leased else []) + (["peers", "peers"] if etcd and etcd.doors else [])
+            + (["place"] if leased else []))
 
 
 MOVERS = ["kill", "switch", "hour", "old_disk"]  # most of them change the machine
@@ -586,6 +587,46 @@ class Torture:
         self.say("it is back")
         old.keeper.server.start()
         old.keeper.start(None)
+
+    def do_place(self):
+        """Empties the place of the lease while the primary is up; or loses or stops the primary, lets the other machine take the
+        world over, and then empties the place, or restores it from a backup in which the first machine has the lease."""
+        old, new = self.primary, self.standby
+        had, how = self.place(), self.random.choice(["up", "lost", "killed", "stopped"])
+        if how == "up":
+            self.say("the place of the lease is emptied")
+            self.put_place({})
+            self.wait_a_while(2 * TTL)
+            return
+        self.say("the primary is", how)
+        {"lost": old.lose, "killed": old.keeper.kill9, "stopped": lambda: old.stop(True)}[how]()
+        self.press(new, "--promote", lost=True)
+        self.finish_presses(new)
+        older = self.random.random() < 0.5
+        self.say("the place of the lease is", "older" if older else "emptied")
+        self.put_place(had if older else {})
+        self.say("it is back")
+        old.go_on()
+        if how == "lost":
+            old.keeper.server.start()
+        if how != "stopped":
+            old.keeper.start(None)
+        self.wait_a_while(2 * TTL)
+
+    def place(self):
+        """Returns what the place of the lease has."""
+        name = self.primary.keeper.name
+        path = f"/bucket/{name}/lease.json"
+        return self.etcd.keys(name) if self.etcd else {k: v for k, v in list(self.store.objects.items()) if k == path}
+
+    def put_place(self, was):
+        name = self.primary.keeper.name
+        if self.etcd:
+            self.etcd.put_back(name, was, TTL)
+            return
+        with self.store.lock:
+            self.store.objects.pop(f"/bucket/{name}/lease.json", None)
+            self.store.objects.update(was)
 
     def wait_a_while(self, most):
         time.sleep(self.random.uniform(0, most))
