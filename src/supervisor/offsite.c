@@ -211,6 +211,14 @@ static void offsite_ignored(struct child *c, struct err *ignored)
     c->u.skipped = *ignored;
 }
 
+/* Returns true if the world has no record yet and the dumps in the store were not judged: version
+ * 0.2 writes no record, so only its dumps show that another machine has taken the world over
+ * (offsite/owner.h). */
+static bool record_is_early(const struct child *c, const struct lives *last)
+{
+    return c->u.whose_each && !c->u.looked && !c->record.number && !last->number;
+}
+
 static int offsite_whose(void *arg, const struct transfer *t, struct err *e)
 {
     struct child *c = arg;
@@ -227,7 +235,8 @@ static int offsite_whose(void *arg, const struct transfer *t, struct err *e)
     struct life own = {.generation = s.known ? s.generation : 0};
     snprintf(own.nonce, sizeof own.nonce, "%s", s.nonce);
     if (record_judge(&c->record, s.holder, &own, &last) != RECORD_ANOTHERS) {
-        int rc = own.generation && s.holder[0] ? record_life(c, t, &s, &own, &last, e) : 0;
+        bool writes = own.generation && s.holder[0] && !record_is_early(c, &last);
+        int rc = writes ? record_life(c, t, &s, &own, &last, e) : 0;
         offsite_ignored(c, &ignored);
         return rc;
     }
@@ -261,6 +270,14 @@ static void trim_record(struct child *c)
         log_line(LOG_WARN_, "cannot delete old records of the world in the store: %s", e.text);
 }
 
+/* Writes the first record of the world, also if nothing has to be stored. */
+static enum remote_result record_first(struct child *c, struct err *e)
+{
+    struct upload *u = &c->u;
+    bool missing = c->role == DUMPS && u->whose && !c->record.number && !u->fenced.cls;
+    return missing && u->whose(c, &u->t, e) < 0 ? REMOTE_LATER : REMOTE_OK;
+}
+
 /* Handles a failed step; returns how long to wait in ms. */
 static int64_t offsite_failed(struct child *c, enum remote_result got, const struct err *e)
 {
@@ -286,6 +303,8 @@ static int64_t offsite_step(struct child *c)
     mono_t began = c->figured = clock_mono();
     enum remote_result got =
         c->role == DUMPS ? upload_dumps(&c->u, &more, &e) : upload_segments(&c->u, &more, &e);
+    if (got == REMOTE_OK)
+        got = record_first(c, &e);
     if (got != REMOTE_OK)
         return offsite_failed(c, got, &e);
     c->pause = 0;
