@@ -228,6 +228,8 @@ static int standby_take_over(struct action_context *a, const struct request *r, 
             return -1;
     } else {
         next.t = &p->fetch.t;
+        if (p->skipped.cls != ERR_NONE)
+            action_note(a, p->skipped.text);
     }
     if (!p->newest.name[0])
         return nothing_to_take(a, e);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -125,6 +126,25 @@ static int pull_bring(struct pull *p, const struct copy_dump *d, struct err *e)
     return 0;
 }
 
+/* Returns true if the record does not know the life of the dump yet. A machine of this version
+ * writes the record before it stores anything of a life, and the record was read after the list. */
+static bool pull_unrecorded(struct pull *p, const struct copy_dump *d)
+{
+    uint64_t generation = p->lives.now.generation;
+    if (!p->lives.number || d->generation <= generation)
+        return false;
+    if (p->skipped.cls != ERR_NONE)
+        return true;
+    err_set(&p->skipped, ERR_REFUSED, 0,
+            "dump %s in the store is not used: the record of the world names generation %" PRIu64
+            ", and no later one",
+            d->name, generation);
+    err_hint(&p->skipped,
+             "a machine of version 0.2 writes no record: update the machine that stored this dump, "
+             "or make sure that it stays stopped");
+    return true;
+}
+
 /* Fetches the newest valid dump of the store. Returns 1 if it was fetched just now, 0 if it was
  * already here or there is none, -1 on error. */
 static int bring_newest(struct pull *p, const struct catalog *here, struct err *e)
@@ -134,8 +154,7 @@ static int bring_newest(struct pull *p, const struct catalog *here, struct err *
         const struct copy_dump *d = &there->dumps[i];
         const struct catalog_entry *x = catalog_find(here, d->name);
         int got;
-        bool unknown = p->lives.number && d->generation > p->lives.now.generation;
-        if (!d->manifest || is_bad(p, d->name) || unknown || (x && x->abandoned))
+        if (!d->manifest || is_bad(p, d->name) || pull_unrecorded(p, d) || (x && x->abandoned))
             continue;
         if (x && x->intact)
             return 0;

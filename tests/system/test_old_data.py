@@ -322,3 +322,28 @@ def test_a_replaced_machine_writes_no_first_record(pair):
     one.ok("--demote")
     one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "it is the standby of the other one")
     assert record(one)["machine"] == data(two, "state.json")["holder"]
+
+
+def test_what_0_2_stores_beside_a_record(pair, tmp):
+    """A machine of 0.2.0 stores dumps of a later generation than that of the record. The record's machine stops its uploads; the
+    standby and a promotion do not use these dumps. All three say so."""
+    one, two = pair("before", "before", "before")
+    one.configure({"restore": {"new_server": "no"}})
+    one.start("WAITING")  # the world's generation stays
+    one.wait(lambda: record(one), "the first record")
+    first = record(one)
+    for name in os.listdir(f"{tmp}/promoted/store/w1/dumps"):
+        if name.startswith("w1-000002-00000003"):
+            shutil.copy(f"{tmp}/promoted/store/w1/dumps/{name}", f"{one.store}/dumps")
+            later = name.split(".")[0]
+    fenced = one.expect("it is reported", offsite=lambda o: o and o["fenced"])
+    [said] = [t["what"] for t in fenced["troubles"] if "another machine stores this world" in t["what"]]
+    assert later in said, said
+    two.start("STANDBY")
+    two.wait(lambda: [t for t in two.status()["troubles"] if later in t["what"] and "version 0.2" in t["hint"]],
+             lambda: two.status()["troubles"])
+    one.kill9()
+    told = two.run("--promote", "--by-hand", "--force")
+    assert told.rc == DONE and f"dump {later} in the store is not used" in told.err, told
+    assert rows(two.world) == two.left
+    assert record(two)["generation"] > 2 and [life(a) for a in record(two)["ancestors"]] == [life(first)], record(two)
