@@ -956,6 +956,13 @@ static bool is_another_file(const struct run *r, const struct change *c)
     return was && c->created_at && c->created_at != was && strcmp(c->file, r->s->from->file) == 0;
 }
 
+/* Returns true if the replay ends before this change. Only positions between transactions count. */
+static bool replay_is_past(const struct run *r, const struct change *c)
+{
+    bool between = c->kind != CHANGE_END && (c->kind == CHANGE_BEGIN || !r->group.open);
+    return r->s->upto && between && replay_compare(c, r->s->upto) >= 0;
+}
+
 /* Reads a segment. Returns true if it was read to its end or far enough. An unreadable segment
  * is reported as damage. */
 static bool replay_read_segment(struct run *r, const struct archive_segment *s)
@@ -966,7 +973,8 @@ static bool replay_read_segment(struct run *r, const struct archive_segment *s)
     uint64_t groups = 0;
     int got = 1;
     struct segment_reader *reader = segment_open(r->s->archive_fd, s->file, &e);
-    while (reader && r->phase != PHASE_OVER && (got = segment_next(reader, &c, &e)) == 1) {
+    while (reader && r->phase != PHASE_OVER && (got = segment_next(reader, &c, &e)) == 1 &&
+           !replay_is_past(r, &c)) {
         if (skip && c.kind != CHANGE_END && (c.kind == CHANGE_BEGIN || !r->group.open))
             skip = replay_compare(&c, r->s->from) < 0;
         if (c.kind == CHANGE_BEGIN && is_another_file(r, &c)) {

@@ -379,6 +379,34 @@ def test_a_switch_over_with_durable_tables(make_pair):
     one.world.assert_is(before)
 
 
+@pytest.mark.parametrize("lacks", [{"offsite": {"segments": "no"}}, {"journal": {"mode": "auto"}}, {"journal": {"mode": "off"}}])
+def test_a_switch_over_without_the_journal_in_the_store(make_pair, store, lacks):
+    """A switch-over is refused, without any change, if the journal is not in the store; then the other machine is not promoted
+    either. The keys that the hint names make it possible."""
+    one, two = make_pair("small", ())
+    one.configure(lacks)
+    one.dump()
+    one.start()
+    stored(one)
+    one.world.mark(7)
+    before, was = one.world.snapshot(), record(store)
+    done = one.run("--switch-over")
+    assert done.rc == USAGE and "changes since the last dump would be lost" in done.err, done
+    assert "[journal] mode = follow and [offsite] segments = yes" in done.err, done
+    refused = two.run("--promote", "--by-hand")
+    assert refused.rc == REFUSED and "nothing proves that the other machine has stopped" in refused.err, refused
+    assert one.state() == "UP" and record(store) == was
+    one.world.assert_is(before)
+    one.stop()
+    one.configure({section: {key: "follow" if key == "mode" else "yes"} for section, keys in lacks.items() for key in keys})
+    one.start()
+    own_dump(one, one.dump()["name"])
+    wait_for(lambda: one.run("--switch-over").rc == DONE, one.log)
+    told = two.ok("--promote", "--by-hand", "--json")
+    assert told["lost"] == "nothing lost", told
+    two.world.assert_is(before)
+
+
 def test_a_promotion_reaches_what_was_handed_over(make_pair, store):
     """If the store loses the end of the journal after a switch-over the promotion is refused. With --force it uses what is
     there and reports a loss."""
@@ -1403,6 +1431,79 @@ def test_a_manifest_after_a_promotion(make_pair, liar):
         one.process.send_signal(SIGCONT)
 
 
+@pytest.mark.parametrize("kind", LEASES)
+def test_a_part_after_a_promotion(make_pair, liar, tmp, kind):
+    """Trace 12: a replaced machine that was suspended before it stored a part of the journal does not store it, however new its
+    list of the store is."""
+    Conditions(liar)
+    with contextlib.ExitStack() as ended:
+        lease = {"lease": kind, **({"ttl": "4s"} if kind != "none" else {})}
+        if kind == "etcd":
+            lease["etcd"] = (etcd := Etcd(tmp)).urls
+            ended.callback(etcd.stop)
+        one, two = make_pair("small", (), offsite={"plain": "yes", **liar.settings()}, standby=lease)
+        for keeper in (one, two):
+            keeper.run("--check")
+        dump_and_follow(one)
+        stored(one)
+        one.stop()
+        one.start(fault="offsite.chosen=stop")
+        one.world.mark(9)
+        senders = wait_stopped(one, "a part that is to be stored")
+        to_all(one, SIGSTOP)  # the supervisor would end its workers
+        ended.callback(to_all, one, SIGCONT)
+        two.ok("--promote", *(["--by-hand", "--force"] if kind == "none" else []))
+        parts, at = {path for path in liar.objects if "/segments/" in path}, len(liar.paths)
+        go_on(senders)
+        wait_for(lambda: any("list-type" in path and "dumps" in path for path in liar.paths[at:]), "the sender's next step")
+        assert {path for path in liar.objects if "/segments/" in path} == parts
+
+
+def test_a_part_that_arrives_after_a_promotion(make_pair, liar):
+    """Trace 12: a part of the journal was sent before the promotion and reaches the store after it. The next promotion, for which
+    nothing of the life in between is stored, ends the journal where that life began."""
+    conditions, late, arrives = Conditions(liar), [], threading.Event()
+    one, two = make_pair("small", (), offsite={"plain": "yes", **liar.settings()})
+    dump_and_follow(one)
+    stored(one)
+    one.world.mark(1)
+    newest = one.segments.wait_all().paths()[-1]
+    size, number = os.path.getsize(newest), int(re.search(r"-(\d+)\.", os.path.basename(newest))[1])
+    one.wait(lambda: any(int(end) >= size for end in re.findall(rf"/w1-0*{number}-\d+\.\d+-(\d+)", " ".join(liar.objects))),
+             "the journal in the store")
+    sender = one.worker("off-site journal"[:12])  # as far as the kernel keeps it
+    os.kill(sender, SIGSTOP)
+
+    def held(h):
+        if h.command != "PUT" or "/segments/" not in h.path or late:
+            return conditions(h)
+        late.append(h.path.partition("?")[0])
+        arrives.wait(PATIENCE)
+        liar.objects[late[0]] = h.body
+        h.close_connection = True
+        return True
+    before = one.world.snapshot()
+    try:
+        one.world.mark(9)
+        one.segments.wait_all()
+        liar.fault = held
+        os.kill(sender, SIGCONT)
+        one.wait(lambda: late, "a part that is on its way")
+        one.kill9()
+        one.server.kill9()
+        two.ok("--promote", "--by-hand", "--force")
+        two.world.assert_is(before)
+    finally:
+        arrives.set()
+    wait_for(lambda: late[0] in liar.objects, "the part arrives")
+    two.server.kill9()
+    one.server.start()
+    one.start("STANDBY")
+    one.wait(lambda: standby(one).get("state") == "pulling", "it pulls")
+    one.ok("--promote", "--by-hand", "--force")
+    one.world.assert_is(before)
+
+
 def test_what_an_ancestor_has_after_its_successor(make_pair, store):
     """A dump made after the takeover and never stored is abandoned: no promotion uses it, and --list says so."""
     one, two = make_pair("small", ())
@@ -1652,28 +1753,32 @@ def test_a_store_that_does_not_answer_at_the_start(make_pair, store):
     one.start("STANDBY")
 
 
-@pytest.mark.skipif(not program("etcd"), reason="etcd (package etcd-server) is not installed")
-def test_a_machine_that_returns_to_another_ones_lease(make_pair, store, tmp):
-    """A machine that returns under another machine's lease becomes the standby without a command."""
-    etcd = Etcd(tmp)
-    try:
-        one, two = make_pair("small", (), standby={"lease": "etcd", "etcd": etcd.urls, "ttl": "4s"})
-        dump_and_follow(one)
-        stored(one)
-        number = record(store)["number"]
-        assert number == one.status()["lease"]["number"]
-        one.kill9()
-        one.server.kill9()
-        two.ok("--promote")
-        assert record(store)["number"] > number
-        assert two.world.sql("SELECT number, until > UTC_TIMESTAMP(3) FROM worldkeeper_lease") == ((record(store)["number"], 1),)
-        one.server.start()
-        one.start("STANDBY")
-        two.start()
-        own_dump(two, f"w1-{two.status()['generation']:06d}")
-        one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "it is the standby of the other one")
-    finally:
-        etcd.stop()
+@pytest.mark.parametrize("kind", LEASES[1:])
+def test_a_machine_that_returns_to_another_ones_lease(make_leased, kind):
+    """A machine that returns under another machine's lease becomes the standby without a command. The new machine stores its
+    world, and the old one has that world when it is promoted again (trace 2)."""
+    pair = make_leased(kind)
+    one, two = pair.one, pair.two
+    dump_and_follow(one)
+    stored(one)
+    number = record(pair.store)["number"]
+    assert number == one.status()["lease"]["number"]
+    one.kill9()
+    one.server.kill9()
+    two.ok("--promote")
+    assert record(pair.store)["number"] > number
+    assert two.world.sql("SELECT number, until > UTC_TIMESTAMP(3) FROM worldkeeper_lease") == ((record(pair.store)["number"], 1),)
+    one.server.start()
+    one.start("STANDBY")
+    two.start()
+    own_dump(two, f"w1-{two.status()['generation']:06d}")
+    one.wait(lambda: standby(one).get("newest") == two.newest()["name"], "it is the standby of the other one")
+    two.world.mark(5)
+    before = two.world.snapshot()
+    wait_for(lambda: two.run("--switch-over").rc == DONE, two.log)
+    told = one.ok("--promote", "--json")
+    assert told["lost"] == "nothing lost", told
+    one.world.assert_is(before)
 
 
 @pytest.mark.parametrize("kind", LEASES[1:])
