@@ -334,8 +334,15 @@ def primary(make_keeper, world, tmp):
     keeper.conditions, keeper.other = conditions, other
     keeper.lease_path = f"/bucket/{keeper.name}/lease.json"
     yield keeper
-    other.close()
+    keeper.other.close()
     liar.stop()
+
+
+@pytest.fixture
+def etcd(tmp):
+    one = Etcd(tmp)
+    yield one
+    one.stop()
 
 
 def shorten(keeper):
@@ -507,15 +514,27 @@ def waits_for_lock(server):
     return server.sessions(info="RENAME TABLE%", state="Waiting%")
 
 
+def with_etcd(k, etcd, ttl):
+    """Moves the lease of the primary, and of the machine that may want it, to etcd."""
+    standby = {"lease": "etcd", "etcd": etcd.urls, "ttl": ttl}
+    k.configure({"standby": standby})
+    k.other.close()
+    k.other = LeaseCaller(os.path.join(k.base, "other"), "other/2", standby, name=k.name)
+
+
 @pytest.mark.either_server
-@pytest.mark.parametrize("how", ["stands still", "waits for two"])
-def test_a_swap_that_waited(primary, server, how):
+@pytest.mark.parametrize("kind, how", [("s3", "stands still"), ("s3", "waits for two"),
+                                       pytest.param("etcd", "waits for two", marks=NEEDS_ETCD)])
+def test_a_swap_that_waited(primary, server, request, kind, how):
     """A restore may swap, but its RENAME waits for a lock until another machine has the lease: it must not take place, whether
     the machine is stopped or waits for a second lock."""
     k = primary
     k.configure({"restore": {"lock_wait": "5m", "end_blockers": "never"}})
-    assert "honors If-None-Match and If-Match" in k.run("--check").out
-    k.configure({"standby": {"ttl": "8s"}})
+    if kind == "etcd":
+        with_etcd(k, request.getfixturevalue("etcd"), "8s")
+    else:
+        assert "honors If-None-Match and If-Match" in k.run("--check").out
+        k.configure({"standby": {"ttl": "8s"}})
     k.start(fault="restore.before_rename=stop")
     wait_for(lambda: k.run("--dump").rc == DONE, "a dump: on a slow machine such a lease comes and goes")
     job = k.popen("--restore", "--force")

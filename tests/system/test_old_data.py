@@ -161,8 +161,8 @@ def checksum(m):
 
 @pytest.fixture
 def pair(tmp, make_server, make_world, make_keeper):
-    """Returns pair(moment, one, two), which gives the machines "one" and "two" of 0.2.0 at these moments (tests/tools/old_data.py),
-    each on a new server with an empty schema, with the store at `moment`. `left` has the rows before the switch-over."""
+    """Returns pair(moment, one, two), which gives the machines "one" and "two" of 0.2.0 at these moments
+    (tests/tools/old_data.py), each on a new server with an empty schema, with the store at `moment`. `left` has the rows before the switch-over."""
     unpack("0.2.0-pair", tmp)
     with open(os.path.join(tmp, "rows.json"), encoding="utf-8") as f:
         left = json.load(f)

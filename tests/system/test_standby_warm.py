@@ -10,6 +10,7 @@ from wk.audit import TABLES, AuditedWriters
 from wk.follow import LOG, dump_and_follow, following
 from wk.keeper import USER
 from wk.segments import Segments
+from wk.stores import Conditions, Etcd, program
 from wk.util import PATIENCE, share, wait_for
 from wk.snapshot import checksums
 
@@ -20,9 +21,9 @@ RIGHTS = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER"
 
 
 @pytest.fixture
-def machines(make_followed, make_world, make_keeper, make_server, tmp):
-    """Returns machines(n, tables), which makes a primary that follows and stores, and n standbys, the first of which keeps a
-    copy."""
+def machines(make_followed, make_world, make_keeper, make_server, tmp, request):
+    """Returns machines(n, tables, lease), which makes a primary that follows and stores, and n standbys, the first of which keeps
+    a copy."""
     path, key = os.path.join(tmp, "store"), os.path.join(tmp, "identity")
     os.mkdir(path, 0o700)
     subprocess.run(["age-keygen", "-o", key], check=True, capture_output=True)
@@ -30,7 +31,16 @@ def machines(make_followed, make_world, make_keeper, make_server, tmp):
     settings = {"offsite": {"url": f"file://{path}/", "recipient": public, "identity_file": key},
                 "standby": {"lease": "none"}}
 
-    def make(others=1, tables=TABLES):
+    def make(others=1, tables=TABLES, lease="none"):
+        if lease == "etcd":
+            etcd = Etcd(tmp)
+            request.addfinalizer(etcd.stop)
+            settings["standby"] = {"lease": "etcd", "etcd": etcd.urls, "ttl": "4s"}
+        elif lease == "s3":
+            liar = request.getfixturevalue("liar")
+            Conditions(liar)
+            settings["standby"] = {"lease": "s3", "ttl": "4s"}
+            settings["offsite"].update(liar.settings())
         one = make_followed("empty", {k: dict(v) for k, v in settings.items()}, tables)
         rest = []
         for i in range(others):
@@ -42,6 +52,9 @@ def machines(make_followed, make_world, make_keeper, make_server, tmp):
             world.server.grant(USER + "@localhost", COPY, RIGHTS)
             keeper.segments = Segments(keeper)
             rest.append(keeper)
+        if lease == "s3":
+            for keeper in (one, *rest):
+                keeper.run("--check")  # proves that the store honors conditions
         return [one, *rest]
     return make
 
@@ -318,11 +331,12 @@ def test_a_copy_that_is_far_behind(machines, fault, why):
     assert checksums(two.server, two.world.schema)["big"] == was
 
 
-@pytest.mark.parametrize("warm", ["warm", "cold"])
-def test_nothing_is_lost_of_tables_with_triggers(machines, warm):
+@pytest.mark.parametrize("warm, lease", [("warm", "none"), ("cold", "none"), pytest.param(
+    "warm", "etcd", marks=pytest.mark.skipif(not program("etcd"), reason="etcd is not installed")), ("warm", "s3")])
+def test_nothing_is_lost_of_tables_with_triggers(machines, warm, lease):
     """Trace 11: a switch-over drops triggers with the tables after the position that it hands over, and the promotion still
     reports nothing lost."""
-    one, two = machines(1)
+    one, two = machines(1, lease=lease)
     if warm == "cold":
         two.configure({"standby": {"warm": "no"}})
     for keeper in (one, two):
@@ -339,7 +353,7 @@ def test_nothing_is_lost_of_tables_with_triggers(machines, warm):
         two.wait(lambda: (two.status()["standby"] or {}).get("newest"), "the dump")
     before = one.world.snapshot()
     one.ok("--switch-over")
-    told = two.ok("--promote", "--by-hand", "--json")
+    told = two.ok("--promote", *(["--by-hand"] if lease == "none" else []), "--json")
     assert told["lost"] == "nothing lost" and told["lost_seconds"] == 0, told
     assert told.get("warm", False) == (warm == "warm"), told
     two.world.assert_is(before)

@@ -80,7 +80,8 @@ def pair(base, version):
     os.chmod(where, 0o755)
     store = os.path.join(where, "live")
     os.mkdir(store, 0o700)
-    settings = {"journal": {"mode": "follow"}, "offsite": {"url": f"file://{store}/", "plain": "yes"}, "standby": {"lease": "none"}}
+    settings = {"journal": {"mode": "follow"}, "offsite": {"url": f"file://{store}/", "plain": "yes"},
+                "standby": {"lease": "none"}}
     keepers = []
 
     def keep(moment):
