@@ -74,17 +74,22 @@ void thread_group_fail(struct thread_group *g, const struct err *e)
     g->stop = true;
 }
 
+void thread_group_pause(struct thread_group *g, int64_t ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += ms % 1000 * 1000000;
+    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&g->changed, &g->lock, &until);
+}
+
 void thread_group_wait(struct thread_group *g, int64_t ms, void (*look)(void *arg), void *arg)
 {
     pthread_mutex_lock(&g->lock);
     for (bool more = look != NULL; more;) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += ms % 1000 * 1000000;
-        until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
         if (g->running)
-            pthread_cond_timedwait(&g->changed, &g->lock, &until);
+            thread_group_pause(g, ms);
         more = g->running > 0;          /* otherwise this call is the one after the end */
         pthread_mutex_unlock(&g->lock); /* look() may take long, and threads must not wait for it */
         look(arg);

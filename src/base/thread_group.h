@@ -29,6 +29,8 @@ void thread_group_fail(struct thread_group *g, const struct err *e);
 /* Returns when all threads have ended and are joined. Calls `look` without the lock, at least every
  * `ms` milliseconds and once after the end; NULL: no callback. */
 void thread_group_wait(struct thread_group *g, int64_t ms, void (*look)(void *arg), void *arg);
+/* Waits until `changed` is signaled, but at most `ms` milliseconds. Call it with the lock held. */
+void thread_group_pause(struct thread_group *g, int64_t ms);
 /* Frees the lock; no thread may be running. */
 void thread_group_end(struct thread_group *g);
 

@@ -520,6 +520,8 @@ void db_close(struct db *db)
 {
     if (!db)
         return;
+    if (db->gate)
+        db->gate->end(db);
     if (db->my)
         mysql_close(db->my);
     free(db);
@@ -549,12 +551,28 @@ static int drop_answer(struct db *db, mono_t began, struct err *e)
     return rc;
 }
 
-int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e)
+int db_exec_now(struct db *db, const char *sql, size_t len, struct err *e)
 {
     mono_t began = clock_mono();
     if (mysql_real_query(db->my, sql, len) != 0)
         return db_fail(db, began, "statement refused", e);
     return drop_answer(db, began, e);
+}
+
+/* Returns false for statements that only affect the session. */
+static bool conn_changes(const char *sql)
+{
+    static const char *const session[] = {"SET ", "DO ", "USE ", "UNLOCK ", "ROLLBACK"};
+    for (size_t i = 0; i < sizeof session / sizeof *session; i++)
+        if (text_starts(sql, session[i]))
+            return false;
+    return true;
+}
+
+int db_exec_len(struct db *db, const char *sql, size_t len, struct err *e)
+{
+    return db->gate && conn_changes(sql) ? db->gate->exec(db, sql, len, e)
+                                         : db_exec_now(db, sql, len, e);
 }
 
 int db_exec(struct db *db, const char *sql, struct err *e)

@@ -12,8 +12,16 @@ struct db_feed {
     size_t left;
 };
 
+/* What the statements of db_exec() pass that change something (fenced.h). */
+struct db_gate {
+    /* Sends the statement by db_exec_now(), or refuses it. */
+    int (*exec)(struct db *db, const char *sql, size_t len, struct err *e);
+    void (*end)(struct db *db); /* called before the connection is closed */
+};
+
 struct db {
     MYSQL *my;
+    struct db_gate *gate;  /* NULL: statements are sent at once */
     int64_t read_timeout;  /* ms */
     bool verified;         /* the server's certificate (db_verified()) */
     bool bulk;             /* LOAD DATA LOCAL was offered to the server */
@@ -25,6 +33,8 @@ struct db {
     unsigned counts[DB_AHEAD]; /* packet counter for the answer of each, oldest first (client.h) */
 };
 
+/* Sends the statement of db_exec_len() and reads its answer. */
+int db_exec_now(struct db *db, const char *sql, size_t len, struct err *e);
 /* Fills `e` from the library's last error; a connection lost after the read timeout is ERR_STALLED.
  * Returns -1. */
 int db_fail(struct db *db, mono_t began, const char *what, struct err *e);

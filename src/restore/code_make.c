@@ -87,6 +87,7 @@ struct making {
     struct code_report *out;
     bool triggers_only; /* only triggers, of tables that are created again */
     char *self;         /* our account as the server sees it: user@host */
+    struct err fenced;  /* this machine may no longer create anything */
 };
 
 /* Adds a name to a list of the result. Only the first ones are named, because hundreds of views
@@ -320,6 +321,8 @@ static bool code_make_try_one(struct making *m, const struct code_item *it, bool
         return true;
     if (!last && it->d.kind == DEFINITION_VIEW && err_among(&e, later))
         return false;
+    if (e.cls == ERR_REFUSED)
+        m->fenced = e;
     code_make_failed(m, it, e.text);
     return true;
 }
@@ -442,23 +445,27 @@ static void code_make_warn(struct restore *r)
 /* Creates the dump's definitions. They survive a server restart: only a rebuilt server has lost
  * them, and a dropped table has lost its triggers. The rows are already restored, so a refusal (a
  * missing privilege) is only reported. */
-void code_restore(struct restore *r)
+int code_restore(struct restore *r, struct err *e)
 {
     enum code_use use = code_use(&r->code_case);
     struct making m = {.r = r,
                        .out = &r->out->code,
                        .triggers_only = use == CODE_TRIGGERS || r->opt->tables.count > 0};
     if (!restore_is(r)->code || !r->code.count)
-        return;
+        return 0;
     if (!restore_is(r)->writes) {
         list_all(&m);
-        return;
+        return 0;
     }
     if (use == CODE_MAKE)
         make_all(&m);
     else
         leave_all(&m);
     code_make_warn(r);
+    if (m.fenced.cls == ERR_NONE)
+        return 0;
+    err_pass(e, &m.fenced);
+    return err_step(e, "creating the definitions of the dump");
 }
 
 bool code_due(const struct restore *r)
@@ -495,8 +502,9 @@ int code_recover(struct db *db, const struct job *job, const char *dump, struct 
     } else if (why.cls == ERR_NONE) {
         err_set(&why, ERR_NOTHING, 0, "the dump is missing or damaged");
     }
+    int rc = 0;
     if (r.file && verify_rest(r.file, code_see, &r.code, &why) == 0)
-        code_restore(&r);
+        rc = code_restore(&r, e);
     else
         result_warn(&out, "the definitions of dump %s are not created: %s", dump, why.text);
     if (out.warning[0])
@@ -504,5 +512,5 @@ int code_recover(struct db *db, const struct job *job, const char *dump, struct 
     verify_close(r.file);
     code_free(&r.code);
     catalog_free(&r.catalog);
-    return db_exec(db, "DO 1", e);
+    return rc < 0 ? -1 : db_exec(db, "DO 1", e);
 }

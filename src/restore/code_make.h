@@ -12,8 +12,9 @@ struct restore;
  * because it depends on what exists. */
 int code_judge(struct restore *r, struct err *e);
 /* Creates it after the swap, or reports why not. A dry run with --with-code lists what would be
- * created. */
-void code_restore(struct restore *r);
+ * created. Returns -1 if this machine lost the lease of the world meanwhile: code_recover() creates
+ * the rest. */
+int code_restore(struct restore *r, struct err *e);
 /* Returns true if there is code to create. That is then recorded before the swap, so that
  * code_recover() can create it after a crash. */
 bool code_due(const struct restore *r);

@@ -10,6 +10,7 @@
 #include "base/js.h"
 #include "base/line.h"
 #include "mysql/account.h"
+#include "mysql/fenced.h"
 #include "mysql/galera.h"
 #include "mysql/job.h"
 #include "mysql/lease.h"
@@ -62,7 +63,10 @@ static int conflict_merge_open_world(struct merge *m, const struct state *known,
             db_hint_grant(m->db, m->job->cfg->schema, "CREATE TEMPORARY TABLES", e);
         return -1;
     }
-    return db_tables(m->db, m->job->cfg->schema, true, &m->live, e);
+    return m->deed == MERGE_APPLY &&
+                   db_fence(m->db, &m->job->db, "conflicts", m->job->cfg->restore_lock_wait, e) < 0
+               ? -1
+               : db_tables(m->db, m->job->cfg->schema, true, &m->live, e);
 }
 
 static void close_world(struct merge *m)

@@ -14,7 +14,6 @@
 #include "base/number.h"
 #include "ledger/ledger.h"
 #include "ledger/sql.h"
-#include "mysql/fenced.h"
 #include "mysql/job.h"
 #include "mysql/only_table.h"
 #include "mysql/packet_limit.h"
@@ -698,13 +697,6 @@ static void count_what_is_in(struct merge *m, struct merge_table *t, uint64_t be
     t->inserted = t->unsure || after < before ? 0 : after - before;
 }
 
-/* Checks that this machine still has the world, before the wait for the table and after it. */
-static int conflict_table_may(struct merge *m, const struct merge_table *t, struct err *e)
-{
-    SCOPED(xfree) char *what = xasprintf("table %s", t->name);
-    return db_may_change(m->db, what, m->job->cfg->restore_lock_wait, e);
-}
-
 /* Inserts the rows. With IGNORE, a row that breaks a CHECK is skipped and counted, and the other
  * rows are inserted. */
 static int conflict_table_insert_rows(struct merge *m, struct merge_table *t, struct err *e)
@@ -728,7 +720,7 @@ static int conflict_table_insert_rows(struct merge *m, struct merge_table *t, st
     }
     buf_adds(&b, INSERTABLE ")");
     uint64_t before = 0;
-    if (count_rows(m, t, &before, e) < 0 || conflict_table_may(m, t, e) < 0)
+    if (count_rows(m, t, &before, e) < 0)
         return -1;
     int rc = db_exec_len(m->db, b.p, b.len, e);
     if (rc < 0) {
@@ -822,7 +814,7 @@ static int conflict_table_apply_rows(struct merge *m, struct merge_table *t, str
 {
     struct err ignored;
     size_t before = m->numbers.count;
-    if (conflict_table_may(m, t, e) < 0 || conflict_table_lock(m, t, e) < 0)
+    if (conflict_table_lock(m, t, e) < 0)
         return -1;
     int rc = db_only_locked(m->db, t->name, e);
     if (rc == 0)

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fence.h"
 #include "base/thread_group.h"
 #include "mysql/blockers.h"
 #include "mysql/fenced.h"
@@ -28,7 +27,6 @@ struct renaming {
     size_t len;
     unsigned long session;
     struct blocked *blocked; /* gets what the statement waits for; or NULL */
-    enum lock_wait wait;     /* what the statement waits for */
     struct db *side;         /* a second connection that polls the session; NULL: not open */
     struct thread_group thread;
     _Atomic bool done; /* then the members below are valid */
@@ -45,25 +43,11 @@ int64_t restore_swap_estimate(size_t tables, bool mariadb)
 
 /* ---- the fence ---- */
 
-static bool is_fenced(const struct restore *r)
+int rename_fence(const struct restore *r, struct db *db, struct err *e)
 {
-    return fence_made() && !restore_is(r)->passing;
-}
-
-int rename_may(struct restore *r, struct err *e)
-{
-    if (!is_fenced(r))
-        return 0;
-    return db_may_change(r->db, "swap", r->job->cfg->restore_lock_wait, e);
-}
-
-/* Ends a statement that still waits for a lock after the lease has ended. The limit of a lock wait
- * does not suffice, because it applies to each lock. */
-static void stop_waiting(const struct renaming *r)
-{
-    struct err ignored;
-    if (is_fenced(r->restore) && !fence_open() && r->side && r->wait != LOCK_WAIT_UNKNOWN)
-        db_execf(r->side, &ignored, "KILL QUERY %lu", r->session);
+    return restore_is(r)->passing
+               ? 0
+               : db_fence(db, &r->job->db, "swap", r->job->cfg->restore_lock_wait, e);
 }
 
 /* ---- the statement ---- */
@@ -120,9 +104,8 @@ static enum session poll_session(struct renaming *r, struct err *e)
         close_side(r);
     if (found == AT_WORK)
         progress_at(r->restore->job->progress, 0, 0);
-    r->wait = found == AT_WORK ? lock_wait_of(seen.state) : LOCK_WAIT_UNKNOWN;
     if (found == AT_WORK && r->blocked)
-        r->blocked->wait = r->wait;
+        r->blocked->wait = lock_wait_of(seen.state);
     return found;
 }
 
@@ -133,7 +116,6 @@ static void rename_watch(void *arg)
     if (r->done)
         return;
     poll_session(r, &ignored);
-    stop_waiting(r);
 }
 
 /* Waits until the statement ends, because the server continues it even if its client is gone. */
@@ -162,7 +144,8 @@ static int rename_take_over(struct renaming *r, struct err *e)
         return -1;
     if (galera_own_node(db, e) < 0 || db_lock_wait(db, s->job->cfg->restore_lock_wait, e) < 0 ||
         db_lease_take(db, s->job->cfg->schema, 0, e) < 0 ||
-        (!s->binlog && db_exec(db, "SET SESSION sql_log_bin=0", e) < 0)) {
+        (!s->binlog && db_exec(db, "SET SESSION sql_log_bin=0", e) < 0) ||
+        rename_fence(s, db, e) < 0) {
         db_close(db);
         return -1;
     }
@@ -203,63 +186,41 @@ static int restore_rename_run(struct renaming *r, struct err *e)
 }
 
 /* Returns whether a statement that did not get its locks is attempted again. An attempt waits for
- * less than [restore] lock_wait if the lease, or the client's wait for an answer, is too short for
- * it; several attempts add up to it. */
+ * less than [restore] lock_wait if the client's wait for an answer is too short for it; several
+ * attempts add up to it. */
 static bool may_wait_on(const struct restore *s, mono_t began, const struct err *e)
 {
     return e->num == DB_LOCK_TIMEOUT &&
            mono_since(clock_mono(), began) + LEAST_MS < s->job->cfg->restore_lock_wait;
 }
 
+static int rename_attempts(struct renaming *r, struct err *e)
+{
+    mono_t began = clock_mono();
+    int rc;
+    do {
+        err_clear(e);
+        rc = restore_rename_run(r, e);
+    } while (rc < 0 && may_wait_on(r->restore, began, e));
+    return rc;
+}
+
 int rename_exec(struct restore *s, const char *sql, size_t len, struct blocked *b, struct err *e)
 {
     struct renaming r = {
         .restore = s, .sql = sql, .len = len, .session = db_session(s->db), .blocked = b};
-    mono_t began = clock_mono();
-    int rc;
-    do {
-        err_clear(e);
-        rc = restore_rename_run(&r, e);
-    } while (rc < 0 && may_wait_on(s, began, e));
+    int rc = rename_attempts(&r, e);
     close_side(&r);
-    return rc;
-}
-
-/* Checks the fence, and opens the connection that ends the statement when the lease ends. */
-static int may_send(struct renaming *r, struct err *e)
-{
-    if (is_fenced(r->restore) && !rename_open_side(r, e))
-        return err_step(e, "opening a second connection for the swap");
-    return rename_may(r->restore, e);
-}
-
-/* Runs the statement. Each attempt checks the fence. */
-static int run_fenced(struct renaming *r, struct err *e)
-{
-    struct restore *s = r->restore;
-    mono_t began = clock_mono();
-    int rc;
-    do {
-        err_clear(e);
-        rc = may_send(r, e) < 0 ? -1 : restore_rename_run(r, e);
-    } while (rc < 0 && may_wait_on(s, began, e));
-    if (rc < 0 && is_fenced(s) && e->num == DB_INTERRUPTED && !fence_open()) {
-        err_clear(e);
-        fence_check("swap", e);
-    }
     return rc;
 }
 
 int rename_run(struct restore *s, const char *sql, size_t len, struct blocked *b, struct err *e)
 {
-    struct err ignored;
     struct renaming r = {
         .restore = s, .sql = sql, .len = len, .session = db_session(s->db), .blocked = b};
-    int rc = run_fenced(&r, e);
+    int rc = rename_attempts(&r, e);
     if (rc < 0 && db_unanswered(e) && e->num != DB_LOCK_TIMEOUT)
         rc = find_outcome(&r, e);
     close_side(&r);
-    if (is_fenced(s))
-        db_lock_wait(s->db, s->job->cfg->restore_lock_wait, &ignored);
     return rc;
 }

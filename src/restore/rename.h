@@ -10,6 +10,7 @@
 #include "base/err.h"
 
 struct blocked;
+struct db;
 struct restore;
 
 /* Runs a statement on r->db, which waits for table locks for up to [restore] lock_wait; a second
@@ -19,10 +20,9 @@ int rename_exec(struct restore *r, const char *sql, size_t len, struct blocked *
  * tables and minutes for more. If its answer is lost, its outcome is looked up before it is
  * reported as failed; if it took place, r->db is a new connection, which holds the lease. */
 int rename_run(struct restore *r, const char *sql, size_t len, struct blocked *b, struct err *e);
-/* Checks the fence of the world's lease right before a statement that changes the world, and limits
- * that statement's wait for locks on r->db to the lease's remaining time. ERR_REFUSED: this machine
- * may not act. Does nothing in a drill, or without a lease. */
-int rename_may(struct restore *r, struct err *e);
+/* From now on, each statement of `db` that changes something asks for the world's lease first
+ * (db_fence()). Does nothing in a drill. */
+int rename_fence(const struct restore *r, struct db *db, struct err *e);
 /* Returns how long players are blocked by a swap: estimated milliseconds, fitted to
  * measurements. Pure. */
 int64_t restore_swap_estimate(size_t tables, bool mariadb);

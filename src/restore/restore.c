@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "mysql/account.h"
+#include "mysql/fenced.h"
 #include "mysql/galera.h"
 #include "mysql/job.h"
 #include "mysql/lease.h"
@@ -261,8 +262,7 @@ static int swap_world(struct restore *r, struct err *e)
     if (blocked_wait_backup(r, e) < 0 || permit_swap(r, e) < 0 || swap_round(r, e) < 0 ||
         swap_claim(r, e) < 0 || swap_in(r, e) < 0)
         return -1;
-    code_restore(r);
-    if (swap_tidy(r, &late) < 0)
+    if (code_restore(r, &late) < 0 || swap_tidy(r, &late) < 0)
         result_warn(r->out, "%s", late.text);
     out->made = r->made;
     out->generation = r->generation;
@@ -380,7 +380,8 @@ static int run_steps(struct restore *r, struct err *e)
         return live_compare(r, e) < 0 ? -1 : rehearse(r, e) < 0 ? say_of_a_restore(r, e) : 0;
     if (r->opt->mode == RESTORE_COPY)
         return warm_note(r->db, &r->plan, r->m, &r->journal, e);
-    code_restore(r);
+    if (code_restore(r, e) < 0)
+        return -1;
     return restore_is(r)->writes ? 0 : permit_rehearse(r, e);
 }
 
@@ -419,6 +420,7 @@ static int restore_restore_run(const struct job *job, const struct restore_optio
     if (rc == 0) {
         result_plan(out, &r.plan, job->cfg->sentinel);
     } else if (r.db && !restore_is(&r)->passing) {
+        db_fence_end(r.db); /* no player sees shadow tables */
         plan_drop(&r.plan, r.db);
         /* Except for a server-wide privilege, which its own hint names. */
         if (e->cls == ERR_DENIED && strstr(e->hint, "GRANT") && !strstr(e->hint, "ON *.*"))

@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/js.h"
 #include "binlog/statement.h"
+#include "mysql/fenced.h"
 #include "mysql/galera.h"
 #include "mysql/job.h"
 #include "mysql/lease.h"
@@ -361,7 +362,7 @@ static int swap_announce(struct restore *r, struct err *e)
     if (r->job->swapping)
         r->job->swapping(r->job->note_arg, r->made.nonce, r->generation);
     fault_point("restore.before_rename");
-    return rename_may(r, e) < 0 || (!r->binlog && log_mark(r, e) < 0) ? -1 : 0;
+    return rename_fence(r, r->db, e) < 0 || (!r->binlog && log_mark(r, e) < 0) ? -1 : 0;
 }
 
 /* Moves the triggers. A trigger is dropped under the lock of its table. After a failed attempt,
@@ -900,7 +901,9 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
     *swapped = false;
     if (pending_load(job->dirfd, &p, e) < 0)
         return pending_hint(c, e);
-    int rc = p.there && (ledgers_lock(db, c, e) < 0 || prove_pending(db, job, &p, e) < 0) ? -1 : 0;
+    int rc = db_fence(db, p.there ? &job->db : NULL, "cleanup", c->restore_lock_wait, e);
+    if (rc == 0 && p.there)
+        rc = ledgers_lock(db, c, e) < 0 || prove_pending(db, job, &p, e) < 0 ? -1 : 0;
     if (rc == 0 && p.there)
         rc = recover_pending(db, job, &p, swapped, e);
     int due = rc < 0 || !p.there || !p.code ? 0 : *swapped ? 1 : was_emptied(db, c->schema, e);
@@ -921,6 +924,7 @@ int swap_recover(struct db *db, const struct job *job, bool *swapped, struct err
          remember_world(db, job, p.generation, &made, e) < 0 || recover_names(db, job, &p, e) < 0 ||
          end_pending(db, job->dirfd, e) < 0))
         rc = -1;
+    db_fence_end(db);
     return rc < 0 ? err_step(e, "cleaning up after an interrupted restore") : 0;
 }
 

@@ -7,7 +7,6 @@
 #include "mysql/job.h"
 #include "restore/plan.h"
 #include "restore/redefined.h"
-#include "restore/rename.h"
 #include "restore/running.h"
 #include "sql/literal.h"
 
@@ -90,8 +89,6 @@ int triggers_move(struct restore *r, const struct db_triggers *list, struct err 
     for (size_t i = 0; i < list->count; i++) {
         const struct db_trigger *t = &list->list[i];
         progress_at(r->job->progress, 0, 0);
-        if (rename_may(r, e) < 0)
-            return -1;
         if (triggers_drop(r->db, t->name, e) == 0 &&
             db_trigger_create(r->db, t, plan_find(&r->plan, t->table)->shadow, e) == 0)
             continue;

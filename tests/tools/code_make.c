@@ -83,7 +83,9 @@ static void one_case(char *line)
     if (!sent) {
         puts("refused");
     } else {
-        code_restore(&r);
+        struct err e;
+        if (code_restore(&r, &e) < 0)
+            printf("WRONG %s; ", e.text);
         const struct definition *d = out.code.made ? &c->list[c->count - 1].d : NULL;
         size_t found = sweep(d, &want);
         if (found != out.code.made || (d && !want))
