@@ -6,6 +6,7 @@
 #include "actions/request.h"
 #include "base/fence.h"
 #include "base/js.h"
+#include "mysql/fenced.h"
 #include "progress/write_back.h"
 
 #define LOCK_WAIT 60u /* seconds; the supervisor's write-back ends by then */
@@ -40,7 +41,9 @@ static int connect_both(struct action_context *a, struct write_back *w, struct e
 {
     write_back_open(w, a->cfg, a->state.central);
     return progress_configured(a, e) < 0 || write_back_central(w, e) < 0 ||
-                   write_back_world(w, &a->job.db, e) < 0 || action_check_world(a, w->world, e) < 0
+                   write_back_world(w, &a->job.db, e) < 0 ||
+                   action_check_world(a, w->world, e) < 0 ||
+                   db_fence(w->world, NULL, "write-back", 0, e) < 0
                ? -1
                : 0;
 }

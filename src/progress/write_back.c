@@ -526,6 +526,7 @@ int write_back_run(struct write_back *w, enum write_back_scope scope, unsigned w
     if (local_lock(w->world, w->cfg->schema, (int64_t)wait * 1000, e) < 0)
         return -1;
     int rc = progress_write_back_run(w, scope, e);
+    w->fenced |= rc < 0 && !fence_open(); /* a statement of the local store was refused */
     /* After other failures the caller closes the connection, which holds the lock. */
     if (rc == 0 || db_lock_busy(e))
         local_unlock(w->world, w->cfg->schema);

@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "base/fence.h"
 #include "base/js.h"
+#include "mysql/fenced.h"
 #include "progress/write_back.h"
 #include "supervisor/condition_words.h"
 #include "supervisor/notifier.h"
@@ -170,9 +171,10 @@ static bool write_back_remembered(struct child *c, struct err *e)
  * server must be seen alive meanwhile. */
 static int wait_briefly(struct db *db, struct err *e)
 {
-    return db_lock_wait(db, LOCK_MS, e) < 0
+    return db_lock_wait(db, LOCK_MS, e) < 0 ? -1
+           : db_exec(db, "SET SESSION innodb_lock_wait_timeout=1", e) < 0
                ? -1
-               : db_exec(db, "SET SESSION innodb_lock_wait_timeout=1", e);
+               : db_fence(db, NULL, "write-back", LOCK_MS, e);
 }
 
 static bool world_ready(struct child *c)

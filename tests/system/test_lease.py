@@ -1,6 +1,7 @@
 """The lease of a world decides which of several machines may keep it, with a store that supports conditional writes and with
 etcd."""
 import contextlib
+import glob
 import gzip
 import http.server
 import json
@@ -15,11 +16,11 @@ import pymysql
 import pytest
 
 from wk.crash import to_all, wait_stopped
-from wk.keeper import DONE, REFUSED, USER
+from wk.keeper import DONE, REFUSED, ROOT, USER
 from wk.progress import Central, made
 from wk.relay import Relay
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program
-from wk.util import wait_for
+from wk.util import session_pids, stands_still, wait_for
 
 pytestmark = pytest.mark.any_server
 
@@ -604,39 +605,142 @@ def with_work(k, relay, action, engine):
     k.server.grant(f"{USER}@localhost", k.world.schema, "DELETE, CREATE VIEW, TRIGGER")
     k.configure({"ledger xp": XP})
     k.init()
-    assert "honors If-None-Match and If-Match" in k.run("--check").out
     file = os.path.join(k.dumps_dir, "conflict-000001-20260101T000000Z.sql.gz")
     with gzip.open(file, "wt") as f:
         f.write("-- worldkeeper conflict 2\n-- written from an unknown time\nSET NAMES binary;\n"
                 "INSERT INTO `chat` (`who`,`what`) VALUES\n(4711,'new');\n-- worldkeeper end tables=1 rows=1\n")
-    k.configure({"mysql": {"socket": relay.path}, "standby": {"ttl": "4s"}})
+    with_lease(k, relay)
     return ["--rollup"] if action == "rollup" else ["--conflicts=" + file, "--apply"]
+
+
+def with_lease(k, relay, ttl=4):
+    assert "honors If-None-Match and If-Match" in k.run("--check").out
+    k.configure({"mysql": {"socket": relay.path}, "standby": {"ttl": f"{ttl}s"}})
+
+
+OF = f"CREATE DEFINER='{USER}'@'localhost' TRIGGER of_{{0}} BEFORE INSERT ON {{0}} FOR EACH ROW DO 1"
+TRIGGERS = ("CREATE TABLE gone (id INT PRIMARY KEY) ENGINE=MEMORY", OF.format("gone"), OF.format("chat"))
+
+
+def with_dump(k, relay, action):
+    """Makes a dump that has a trigger more than the world, and returns the arguments of a restore. `recover`: an earlier one was
+    killed after its RENAME."""
+    k.server.grant(f"{USER}@localhost", k.world.schema, "TRIGGER")
+    k.world.sql(*TRIGGERS)
+    k.dump()
+    k.world.sql("DROP TABLE gone", "UPDATE mark SET v=2")
+    with_lease(k, relay, 10)
+    args = ["--restore", "--force", "--with-code"]
+    if action == "recover":
+        k.run(*args, fault="restore.renamed=kill")
+    return args
+
+
+def with_saves(k, relay):
+    """Makes a session that was closed and one that is open, both with a save, and returns the arguments of a write-back."""
+    store = made(k, Central(k.server))
+    for name in ("a", "b"):
+        store.open("of " + name)
+        store.put(name, "of " + name, b"1")
+    store.close("of a")
+    with_lease(k, relay, 10)
+    return ["--write-back", "--unlock"]
+
+
+ACTIONS = {"restore": "restore.", "recover": "restore.", "rollup": "ledger.", "conflicts": "conflicts.",
+           "write-back": "progress."}  # the beginnings of their fault points
+
+
+def prepare(k, relay, action, engine="MEMORY"):
+    return (with_saves(k, relay) if action == "write-back" else with_work(k, relay, action, engine)
+            if action in ("rollup", "conflicts") else with_dump(k, relay, action))
 
 
 def rows_of(world):
     return [world.sql(f"SELECT * FROM {table} ORDER BY 1,2") for table in ("gains", "chat", "xp_rollup", "xp_mark", "xp_request")]
 
 
-CHANGES = re.compile(r"(?:INSERT|REPLACE|UPDATE|DELETE|LOAD|LOCK TABLES|COMMIT)\b")
+CHANGES = re.compile(r"(?:INSERT|REPLACE|UPDATE|DELETE|LOAD|LOCK TABLES|COMMIT|CREATE|DROP|ALTER|RENAME|TRUNCATE|REVOKE)\b")
 PASSES = re.compile("SET SESSION lock_wait_timeout=")
-NOT_OURS = re.compile(r"worldkeeper_(?:tmp_\w+`|lease|sentinel_lease)")  # temporary tables; the lease itself
+# Statements that need not ask, because no player and no game sees what they change.
+UNSEEN = re.compile("|".join([
+    r"\w+ TEMPORARY TABLE",                                  # a table of the session
+    r"[A-Z ]+(?:`[^`]*`\.)?`worldkeeper_tmp_(?!old_|aside_)",  # tables that a restore loads, its proof, the mark in the log
+    r"LOAD DATA .* INTO TABLE (?:`[^`]*`\.)?`worldkeeper_tmp_",
+    r"CREATE DEFINER=\S+ TRIGGER .* ON `worldkeeper_tmp_new_",
+    r"LOCK TABLES `[^`]*` (?:READ|WRITE), ",                  # several: a restore reads the tables that it will replace
+    r"\w+ (?:INTO |IGNORE INTO |FROM )?(?:`[^`]*`\.)?`?worldkeeper_(?:lease|sentinel_lease)\b",  # the lease itself
+]))
+
+
+def seen(sql):
+    """Returns whether players or games see what the statement changes."""
+    return CHANGES.match(sql) and (sql.startswith("RENAME") or not UNSEEN.match(sql))
 
 
 @pytest.mark.each_server
-@pytest.mark.parametrize("action, engine", [("rollup", "MEMORY"), ("rollup", "InnoDB"), ("conflicts", "MEMORY")])
+@pytest.mark.parametrize("action, engine", [("rollup", "MEMORY"), ("rollup", "InnoDB"), ("conflicts", "MEMORY"),
+                                            ("restore", "MEMORY"), ("recover", "MEMORY"), ("write-back", "MEMORY")])
 def test_each_change_asks_first(primary, server, tmp, action, engine):
     """The statement that asks whether this machine has the world is sent directly before each statement that changes the
     world."""
     sent, k = {}, primary
     with Relay(server, say=lambda sql: sent.setdefault(threading.get_ident(), []).append(sql), path=f"{tmp}/relay") as relay:
-        args = with_work(k, relay, action, engine)
-        before = rows_of(k.world)
+        args = prepare(k, relay, action, engine)
+        sent.clear()
         k.ok(*args)
-    assert rows_of(k.world) != before
-    pairs = [(was, sql) for session in sent.values() for was, sql in zip([""] + session, session) if CHANGES.match(sql)]
-    pairs = [(was, sql) for was, sql in pairs if not re.match(r"\w+(?: IGNORE)? (?:INTO|FROM) `?" + NOT_OURS.pattern, sql)]
+    pairs = [(was, sql) for session in sent.values() for was, sql in zip([""] + session, session) if seen(sql)]
     assert len(pairs) >= 2, sent
     assert not [sql for was, sql in pairs if not PASSES.match(was)], "\n".join(f"{a[:60]} -> {b[:120]}" for a, b in pairs)
+
+
+def fault_points(beginning):
+    """Returns the names of the program's fault points that begin so."""
+    names = set()
+    for path in glob.glob(f"{ROOT}/src/**/*.c", recursive=True):
+        with open(path, encoding="utf-8") as f:
+            names |= {name for name in re.findall(r'fault_point\("([a-z_.]+)"\)', f.read()) if name.startswith(beginning)}
+    return sorted(names)
+
+
+def lose_lease(k, job):
+    """Writes another machine's lease into the store, and waits until the process that renews the stopped job's lease has closed
+    the fence and ended. Returns the lease before that."""
+    before = k.conditions.objects[k.lease_path]
+    lease = json.loads(before)
+    with k.conditions.lock:
+        k.conditions.objects[k.lease_path] = json.dumps({**lease, "holder": "other/2", "number": lease["number"] + 1}).encode()
+    wait_for(lambda: not session_pids(job, but="ZXT"), "the end of its renewals")
+    return before
+
+
+@pytest.mark.sweep(6)
+@pytest.mark.parametrize("action, point", [(a, p) for a, beginning in ACTIONS.items() for p in fault_points(beginning)])
+def test_nothing_changes_after_the_lease(primary, server, tmp, action, point):
+    """An action is stopped at a fault point, loses its lease, and continues: it sends no statement that changes what players
+    see. When this machine has the lease again, its supervisor completes or undoes a restore."""
+    k, sent = primary, []
+    with Relay(server, say=sent.append, path=f"{tmp}/relay") as relay:
+        job = k.popen(*prepare(k, relay, action), fault=point + "#1=stop")
+        wait_for(lambda: job.poll() is not None or stands_still(job.pid), "the point, or the end without passing it")
+        if job.poll() is not None:
+            assert k.finish(job).rc == DONE
+            return
+        before, n = lose_lease(k, job), len(sent)
+        os.kill(job.pid, SIGCONT)
+        done = k.finish(job)
+        assert not [sql for sql in sent[n:] if seen(sql)], (done, sent[n:])
+    if action not in ("restore", "recover"):
+        return
+    k.conditions.objects[k.lease_path] = before
+    k.configure({"mysql": {"socket": server.socket}})
+    k.start()
+
+    def left():
+        return [t for t, in k.world.sql("SHOW TABLES LIKE 'worldkeeper\\_tmp\\_%'")] + glob.glob(f"{k.dumps_dir}/pending.json")
+    wait_for(lambda: not left(), left)
+    triggers = {row[0] for row in k.world.sql("SHOW TRIGGERS")}
+    assert triggers == ({"of_chat", "of_gone"} if k.world.sql("SHOW TABLES LIKE 'gone'") else {"of_chat"}), done
 
 
 @pytest.mark.parametrize("action, engine, at", [
