@@ -111,18 +111,20 @@ static int from_try_one(struct action_context *a, const struct request *r, wall_
         return 0;
     if (x->intact && from_bring(r, f, here, &x->m, beside ? &from->beside : NULL, &why) == 0)
         return 1;
-    if (x->intact && why.cls != ERR_DAMAGED)
+    if (x->intact && why.cls != ERR_DAMAGED && why.num != FETCH_UNREADABLE)
         return err_pass(e, &why);
     if (x->intact)
         note_finding(a, &x->m, &why);
+    if (why.num == FETCH_UNREADABLE)
+        err_step(&why, "it cannot be read, although the store answers");
     SCOPED(xfree) char *note =
         xasprintf("dump %s is skipped: %s", x->m.name, x->intact ? why.text : x->reason);
     action_note(a, note);
     return 0;
 }
 
-/* Chooses the newest requested dump that is verified; each damaged one is noted. A dump of an
- * earlier round than the newest one known here or in the store is used only by name. */
+/* Chooses the newest requested dump that is verified; each damaged or unreadable one is noted. A
+ * dump of an earlier round than the newest one known here or in the store is used only by name. */
 static int from_choose(struct action_context *a, const struct request *r, wall_t until,
                        struct action_from *from, const struct catalog *here, bool beside,
                        struct err *e)

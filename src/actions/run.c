@@ -408,15 +408,16 @@ static int restore_fetched(struct action_context *a, const struct request *r, bo
 }
 
 /* Restores the dump while it is fetched, unless a dump of the live world is taken first. If the
- * fetched dump is damaged, it is fetched once more. If it is damaged again, the previous dump is
- * used. The second attempt verifies everything before the restore begins. */
+ * fetched dump is damaged or cannot be read, it is fetched once more. If that fails again, the
+ * previous dump is used. The second attempt verifies everything before the restore begins. */
 static int restore_from(struct action_context *a, const struct request *r,
                         const struct restore_options *opt, struct restore_result *res,
                         struct err *e)
 {
     bool beside = !r->dry_run && !opt->force;
     int rc = restore_fetched(a, r, &beside, opt, res, e);
-    if (rc == 0 || e->cls != ERR_DAMAGED || !beside)
+    bool again = e->cls == ERR_DAMAGED || e->num == FETCH_UNREADABLE;
+    if (rc == 0 || !again || !beside)
         return rc;
     action_note(a, e->text);
     restore_result_free(res);

@@ -124,7 +124,8 @@ static int do_without(struct action_context *a, const struct request *r, struct 
     if (!store_lost(p, e))
         return e->cls == ERR_UNREACHABLE || e->cls == ERR_STALLED
                    ? err_hint(e, "the store answers now, and may have newer data: repeat the "
-                                 "command")
+                                 "command; if one object stays unreadable, move it away from "
+                                 "there")
                    : -1;
     if (pull_here(p, e) < 0)
         return err_step(e, "reading what is here");
@@ -152,6 +153,26 @@ static int do_without(struct action_context *a, const struct request *r, struct 
         a->state.generation = newest;
     a->state.generation += UNSEEN_LIVES;
     return 0;
+}
+
+/* Requires --force if the store has data that it does not return: it is newer than what is here,
+ * and may be readable later. */
+static int need_readable(struct action_context *a, const struct request *r, const struct pull *p,
+                         struct err *e)
+{
+    char t[TEXT_SHORT];
+    if (!p->fetch.unread || !p->newest.name[0])
+        return 0;
+    if (r->force) {
+        action_note(a, p->skipped.text);
+        return 0;
+    }
+    err_pass(e, &p->skipped);
+    return err_hint(e,
+                    "the store answers, and has newer data: repeat the command; if the data stays "
+                    "unreadable, worldkeeper --promote%s --force promotes the local data, of %s",
+                    a->cfg->standby.lease != LEASE_NONE ? "" : " --by-hand",
+                    text_utc(p->moment, t));
 }
 
 /* Requires the world that was handed over, complete or not at all. The store may not list all of it
@@ -233,7 +254,8 @@ static int standby_take_over(struct action_context *a, const struct request *r, 
     }
     if (!p->newest.name[0])
         return nothing_to_take(a, e);
-    if (need_word(a, r, p, &handed_over, &ignored, e) < 0 || need_life(r, p, &handed_over, e) < 0)
+    if (need_readable(a, r, p, e) < 0 || need_word(a, r, p, &handed_over, &ignored, e) < 0 ||
+        need_life(r, p, &handed_over, e) < 0)
         return -1;
     if (handed_over.position.file[0] && !r->force)
         opt.reach = &handed_over.position;

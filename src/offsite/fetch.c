@@ -37,6 +37,8 @@
 #define SPARE_BYTES (16u << 20) /* bytes that must stay free */
 #define ROOM_TEXT TEXT_SHORT
 #define LOCK_MS fault_wait(30000)
+#define UNREAD_MS fault_wait(10000) /* all pauses before objects count as unreadable */
+#define AGAIN_MS fault_wait(1000)
 
 static int fetch_look(void *arg, uint64_t bytes, struct err *e)
 {
@@ -93,6 +95,48 @@ int fetch_again(struct fetch *f, struct err *e)
         return -1;
     copies_drop_unproven(&f->there);
     return 0;
+}
+
+/* ---- objects ---- */
+
+/* Like transfer_get(). An error that is the store's answer for this object, or the lack of one, is
+ * marked with FETCH_UNREADABLE. */
+static enum remote_result fetch_object(struct fetch *f, const char *name, bool sealed,
+                                       uint64_t most, int fd, struct transfer_stored *is,
+                                       struct transfer_stored *plain, struct err *e)
+{
+    enum remote_result got = transfer_get(&f->t, name, sealed, most, fd, is, plain, e);
+    if (got != REMOTE_OK && got != REMOTE_MISSING && got != REMOTE_STOPPED)
+        e->num = FETCH_UNREADABLE;
+    return got;
+}
+
+static bool store_lists(const struct fetch *f)
+{
+    SCOPED(copies_free) struct copies there = {0};
+    struct err none;
+    return copies_load_dumps(f->t.store, f->cfg->name, &there, &none) == REMOTE_OK;
+}
+
+/* Returns 1 if the object is to be read once more, 0 if the failure counts, -1 if the store is not
+ * available, which says nothing about one object. Damage counts only if it is found twice: a proxy
+ * or memory may have caused it once, and the dump before this one lacks the changes since. */
+static int is_read_again(struct fetch *f, unsigned failures, struct err *why)
+{
+    if (why->num != FETCH_UNREADABLE)
+        return failures == 1;
+    if (!store_lists(f)) {
+        why->num = 0;
+        return -1;
+    }
+    if (failures > 1 && f->waited >= UNREAD_MS) {
+        f->unread = true;
+        return 0;
+    }
+    progress_at(f->progress, 0, 0);
+    poll(NULL, 0, (int)AGAIN_MS);
+    f->waited += AGAIN_MS;
+    return 1;
 }
 
 /* ---- manifests ---- */
@@ -191,8 +235,8 @@ static int fetch_read_through(struct fetch *f, const struct manifest *m, int fd,
         return not_as_told(m, "its size does not fit the dump's", e);
     snprintf(name, sizeof name, "%s/dumps/%s", f->cfg->name, m->copy.file);
     progress_phase(f->progress, "fetching", 0, m->copy.size);
-    enum remote_result got = transfer_get(&f->t, name, decrypt && is_sealed(m->copy.file),
-                                          m->copy.size, fd, &is, &plain, e);
+    enum remote_result got =
+        fetch_object(f, name, decrypt && is_sealed(m->copy.file), m->copy.size, fd, &is, &plain, e);
     if (got == REMOTE_MISSING)
         return not_as_told(m, "it does not exist", e);
     if (got != REMOTE_OK)
@@ -203,19 +247,19 @@ static int fetch_read_through(struct fetch *f, const struct manifest *m, int fd,
     return !decrypt || same ? 0 : not_as_told(m, "it is another file", e);
 }
 
-/* Damage counts only if it is found twice: a proxy or memory may have caused it once, and the
- * dump before this one lacks the changes since. */
 static int fetch_read_file(struct fetch *f, const struct manifest *m, int fd, bool decrypt,
                            struct err *e)
 {
     struct err why = {0};
-    if (fetch_read_through(f, m, fd, decrypt, &why) == 0)
-        return 0;
-    if (why.cls != ERR_DAMAGED)
-        return err_pass(e, &why);
-    if (fd >= 0 && (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0))
-        return err_sys(e, errno, "cannot fetch %s once more", m->copy.file);
-    return fetch_read_through(f, m, fd, decrypt, e);
+    for (unsigned failures = 1; fetch_read_through(f, m, fd, decrypt, &why) < 0; failures++) {
+        bool counts = why.cls == ERR_DAMAGED || why.num == FETCH_UNREADABLE;
+        if (!counts || is_read_again(f, failures, &why) != 1)
+            return err_pass(e, &why);
+        if (fd >= 0 && (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0))
+            return err_sys(e, errno, "cannot fetch %s once more", m->copy.file);
+        err_clear(&why);
+    }
+    return 0;
 }
 
 int fetch_need_identity(const struct fetch *f, const char *file, struct err *e)
@@ -258,8 +302,8 @@ int fetch_check_room(int dirfd, const char *dir, uint64_t bytes, struct err *e)
 
 /* ---- segments ---- */
 
-/* Returns 1 if the part's bytes were appended. Returns 0 if the part has no good copy, which
- * `why` explains; none of its bytes remain in the file. */
+/* Returns 1 if the part's bytes were appended. Returns 0 if the part has no good copy or cannot be
+ * read, which `why` explains; none of its bytes remain in the file. */
 static int fetch_read_part(struct fetch *f, const struct copy_part *p, int fd, struct err *why,
                            struct err *e)
 {
@@ -271,12 +315,12 @@ static int fetch_read_part(struct fetch *f, const struct copy_part *p, int fd, s
     err_clear(why);
     if (fetch_need_identity(f, name, e) < 0)
         return -1;
-    enum remote_result got = transfer_get(&f->t, name, p->sealed, most, fd, &is, &plain, why);
+    enum remote_result got = fetch_object(f, name, p->sealed, most, fd, &is, &plain, why);
     if (got == REMOTE_OK && plain.size == bytes)
         return 1;
     if (got == REMOTE_OK)
         err_set(why, ERR_DAMAGED, 0, "%s has %" PRIu64 " bytes", name, plain.size);
-    if (got != REMOTE_MISSING && why->cls != ERR_DAMAGED)
+    if (got != REMOTE_MISSING && why->cls != ERR_DAMAGED && why->num != FETCH_UNREADABLE)
         return err_pass(e, why);
     if (ftruncate(fd, (off_t)p->from) < 0 || lseek(fd, (off_t)p->from, SEEK_SET) < 0)
         return err_sys(e, errno, "cannot truncate a journal segment");
@@ -291,17 +335,23 @@ static void fetch_pass(struct fetch *f, struct err *why, const char *what)
     f->passed = *why;
 }
 
-/* Damage counts only if it is found twice, as with dumps. */
 static int fetch_part(struct fetch *f, const struct copy_part *p, int fd, struct err *e)
 {
     struct err why;
-    int is = fetch_read_part(f, p, fd, &why, e);
-    if (is == 0)
+    unsigned failures = 0;
+    int is, again = 0;
+    do
         is = fetch_read_part(f, p, fd, &why, e);
+    while (is == 0 && (again = is_read_again(f, ++failures, &why)) == 1);
+    if (is == 0 && again < 0)
+        return err_pass(e, &why);
     if (is == 0)
-        fetch_pass(
-            f, &why,
-            "a part of the journal in the store is damaged; only the journal before it is used");
+        fetch_pass(f, &why,
+                   why.num == FETCH_UNREADABLE
+                       ? "a part of the journal in the store cannot be read; only the journal "
+                         "before it is used"
+                       : "a part of the journal in the store is damaged; only the journal before "
+                         "it is used");
     return is;
 }
 

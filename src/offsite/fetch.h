@@ -20,9 +20,15 @@ struct fetch {
     struct transfer t;
     struct copies there;
     uint64_t round; /* the highest round that the store knew when it was listed (rounds.h) */
-    /* The journal is damaged, in the store or here; its intact part was fetched. */
+    /* The journal is damaged, in the store or here, or a part of it cannot be read; what is intact
+     * before that was fetched. */
     struct err passed;
+    bool unread;    /* an object was given up with FETCH_UNREADABLE, and the store may have more */
+    int64_t waited; /* ms between attempts to read such objects */
 };
+/* Error number: one object cannot be read, although the store answers. The error has the class of
+ * the store's answer. */
+#define FETCH_UNREADABLE ENODATA
 /* Connects and lists the store. */
 int fetch_open(struct fetch *f, const struct config *cfg, int dirfd, struct progress *progress,
                struct err *e);
@@ -48,7 +54,7 @@ int fetch_above(struct fetch *f, uint64_t *generation, struct err *e);
  * the store. */
 int fetch_catalog(struct fetch *f, struct catalog *out, struct err *e);
 /* Reads a dump's file to its end: checks that it matches its manifest and is the dump, as far as it
- * can be read here. */
+ * can be read here. Errors as those of fetch_dump(). */
 int fetch_verify(struct fetch *f, const struct manifest *m, struct err *e);
 /* Like fetch_verify(), but ERR_CONFIG if it cannot be read here. */
 int fetch_prove(struct fetch *f, const struct manifest *m, struct err *e);
@@ -70,7 +76,8 @@ int fetch_beside_start(struct fetch_beside *b, struct err *e);
 int fetch_beside_settle(void *b, struct err *e);
 /* Closes it; removes a file that has not become a dump. */
 void fetch_beside_close(struct fetch_beside *b);
-/* Fetches a whole dump into the dump directory. ERR_DAMAGED: the store has no intact file of it. */
+/* Fetches a whole dump into the dump directory. ERR_DAMAGED: the store has no intact file of it.
+ * FETCH_UNREADABLE: its file cannot be read. */
 int fetch_dump(struct fetch *f, const struct manifest *m, struct err *e);
 /* Error number (class REFUSED): a segment here is of another life of the world than the one in the
  * store. */

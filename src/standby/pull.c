@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/file.h"
 #include "journal/segment_op.h"
 #include "journal/segment_store.h"
@@ -16,6 +17,7 @@
 
 #define ASIDE "set-aside"
 #define LOCK "standby.lock"
+#define AGAIN_MS fault_wait(300000) /* until a dump that cannot be read is tried again */
 
 void pull_close(struct pull *p)
 {
@@ -100,10 +102,22 @@ static void set_bad(struct pull *p, const char *name, const struct err *why)
 {
     pull_pass_over(p, name);
     p->skipped = *why;
+    if (why->num != FETCH_UNREADABLE)
+        return;
+    err_step(&p->skipped, "dump %s in the store cannot be read", name);
+    p->unread = p->skipped;
+    p->unread_at = clock_mono();
 }
 
-/* Fetches one dump. Returns 1 if it is here now, 0 if it is damaged, abandoned or was deleted, -1
- * on error. */
+static void forget_bad(struct pull *p)
+{
+    p->bad_count = 0;
+    memset(p->bad, 0, sizeof p->bad);
+    p->unread = (struct err){0};
+}
+
+/* Fetches one dump. Returns 1 if it is here now, 0 if it is damaged, unreadable, abandoned or was
+ * deleted, -1 on error. */
 static int pull_bring(struct pull *p, const struct copy_dump *d, struct err *e)
 {
     SCOPED(catalog_free) struct catalog one = {.list = xcalloc(1, sizeof *one.list), .count = 1};
@@ -120,7 +134,7 @@ static int pull_bring(struct pull *p, const struct copy_dump *d, struct err *e)
         err_set(&why, ERR_DAMAGED, 0, "dump %s in the store: %s", d->name, x->reason);
     else if (fetch_dump(&p->fetch, &x->m, &why) == 0)
         return 1;
-    if (why.cls != ERR_DAMAGED)
+    if (why.cls != ERR_DAMAGED && why.num != FETCH_UNREADABLE)
         return err_pass(e, &why);
     set_bad(p, d->name, &why);
     return 0;
@@ -249,8 +263,7 @@ static int follow_record(struct pull *p, struct err *e)
     bool same = known.number == p->lives.number && life_is(&known.now, &p->lives.now) && !known.own;
     if (!p->lives.number || same)
         return 0;
-    p->bad_count = 0; /* the new record abandons other dumps */
-    memset(p->bad, 0, sizeof p->bad);
+    forget_bad(p); /* the new record abandons other dumps */
     return lives_save(p->dirfd, &p->lives, e);
 }
 
@@ -272,7 +285,9 @@ int pull_here(struct pull *p, struct err *e)
 
 int pull_step(struct pull *p, struct err *e)
 {
-    p->skipped = (struct err){0};
+    if (p->unread.cls != ERR_NONE && mono_since(clock_mono(), p->unread_at) >= AGAIN_MS)
+        forget_bad(p);
+    p->skipped = p->unread;
     bool first = !p->open;
     if (first) {
         p->open = true;
@@ -285,6 +300,7 @@ int pull_step(struct pull *p, struct err *e)
     if ((gave_up(p->cfg) && fetch_ledgers_set_aside(&p->fetch, e) < 0) ||
         settle_journal(p->cfg, e) < 0 || follow_record(p, e) < 0)
         return -1;
+    p->fetch.unread = p->unread.cls != ERR_NONE;
     SCOPED(file_close) int journal = journal_dir(p->cfg);
     p->trim_due |= first;
     pull_trim(p, journal);

@@ -9,7 +9,7 @@
 #include "offsite/record.h"
 
 #define PULL_BAD_MAX                                                                               \
-    32u /* dumps that proved damaged, or are abandoned, and are not fetched by this worker */
+    32u /* dumps that proved damaged or unreadable, or are abandoned, and are not fetched */
 
 struct pull {
     const struct config *cfg;
@@ -22,12 +22,15 @@ struct pull {
     struct lives lives; /* the record, as read by the last step; number 0: there is none */
     char bad[PULL_BAD_MAX][DUMP_NAME_MAX];
     unsigned bad_count;
+    struct err unread; /* why a dump among them cannot be read (FETCH_UNREADABLE); ERR_NONE: none */
+    mono_t unread_at;
 
     /* What is here after a successful step. */
     struct manifest newest; /* without its tables (manifest_figures()); name "": there is none */
     wall_t moment; /* time of the newest change here, by the primary's clocks; ms 0: not known */
-    /* A newer dump or a part of the journal that is damaged, or a file that [retention] cannot
-     * delete; ERR_NONE: none. */
+    /* A newer dump or a part of the journal that is damaged or cannot be read, or a file that
+     * [retention] cannot delete; ERR_NONE: none. With fetch.unread the store may have newer data
+     * that a later step can read. */
     struct err skipped;
 };
 

@@ -15,10 +15,12 @@ HUGE = 1 << 63
 
 @pytest.fixture
 def lost(make_followed, liar):
-    """Returns lost(config), which gives the keeper of a lost machine whose dump and journal are stored in the Liar."""
-    def lose(config={}):
+    """Returns lost(config, dumps), which gives the keeper of a lost machine whose dumps and journal are stored in the Liar."""
+    def lose(config={}, dumps=1):
         keeper = make_followed("small", {"offsite": {**liar.settings(), "plain": "yes"}, **config})
         dump_and_follow(keeper)
+        for _ in range(1, dumps):
+            keeper.dump()
         keeper.world.sql("INSERT INTO chat VALUES (77777, 'late')")
         keeper.segments.wait_all()
         here = {os.path.basename(path): os.path.getsize(path) for path in keeper.segments.paths()}
@@ -29,8 +31,8 @@ def lost(make_followed, liar):
                 name, _, places = os.path.basename(path).partition(".")
                 number = int(name.split("-")[1])
                 reach[number] = max(reach.get(number, 0), int(places.split(".")[0].split("-")[1]))
-            dumps = [path for path in list(liar.objects) if path.endswith(".json")]
-            return dumps and all(reach.get(int(n.rpartition("-")[2].partition(".")[0]), 0) >= size for n, size in here.items())
+            there = [path for path in list(liar.objects) if path.endswith(".json")]
+            return len(there) == dumps and all(reach.get(int(n.rpartition("-")[2].partition(".")[0]), 0) >= size for n, size in here.items())
         wait_for(all_there, "dump and journal are in the store")
         keeper.stop()
         lose_machine(keeper)
@@ -135,6 +137,38 @@ def test_sizes_that_do_not_fit(lost, liar):
     asked = Asked(liar, [data])
     done = keeper.run("--restore", "--from", "offsite")
     assert done.rc != 0 and "its size does not fit" in done.err and not asked.asked, done
+
+
+@pytest.mark.parametrize("status", [403, 500])
+@pytest.mark.parametrize("what", ["part", "dump"])
+def test_one_object_that_cannot_be_read(lost, liar, what, status):
+    """If the store lists its objects, but never returns one of them, the world is restored from the others, and the object is
+    named. An unreadable dump is skipped, and the next older one is used with the whole journal."""
+    keeper = lost(dumps=1 if what == "part" else 2)
+    keeper.waits = 100
+    path = parts(liar)[-1] if what == "part" else max(path for path in liar.objects if path.endswith(".sql.gz"))
+    name = os.path.basename(path).partition(".")[0]
+    unreadable = {p for p in liar.objects if p == path or ("/segments/" in p and name in p)}  # all parts of the segment
+    liar.fault = lambda h: h.command == "GET" and h.path in unreadable and (h.refuse(status, "InvalidObjectState") or True)
+    done = keeper.ok("--restore", "--from", "offsite")
+    assert late(keeper) == (what == "dump"), done
+    assert name in done.out + done.err and "cannot be read" in done.out + done.err and "damaged" not in done.out + done.err, done
+
+
+def test_an_object_that_cannot_be_read_for_a_while(lost, liar):
+    """A part that the store does not return at first, while it lists its objects, is read again, and nothing is lost."""
+    keeper = lost()
+    path, refused = parts(liar)[-1], []
+
+    def fault(h):
+        if h.command != "GET" or h.path != path or len(refused) == 3:
+            return False
+        refused.append(h.path)
+        h.refuse(503, "SlowDown")
+        return True
+    liar.fault = fault
+    keeper.ok("--restore", "--from", "offsite")
+    assert late(keeper) == 1 and len(refused) == 3, refused
 
 
 def test_a_directory_without_an_end(base, tmp):

@@ -1412,6 +1412,36 @@ def test_a_store_that_fails_once_is_not_lost(make_pair, liar):
     two.world.assert_is(before)
 
 
+def test_a_dump_that_the_store_never_returns(make_pair, liar):
+    """If the store lists a newer dump, but cannot read its file, a standby says so and keeps its own dump. Only --force promotes
+    that one."""
+    conditions = Conditions(liar)
+    one, two = dumped_pair(make_pair, liar)
+    before = one.world.snapshot()
+    two.stop()
+    two.waits = 100
+    one.world.mark(3)
+    newest = one.dump()["name"]
+    one.wait(lambda: one.status()["offsite"]["newest"] == newest, "the dump in the store")
+    one.kill9()
+    one.server.kill9()
+
+    def lost(h):
+        if h.command == "GET" and f"{newest}.sql.gz" in h.path:
+            h.refuse(500, "InternalError")
+            return True
+        return conditions(h)
+    liar.fault = lost
+    two.start("STANDBY")
+    two.wait(lambda: any("cannot be read" in c["what"] for c in two.status()["troubles"]), "the alert")
+    two.stop()
+    refused = two.run("--promote", "--by-hand")
+    assert refused.rc != DONE and newest in refused.err and "cannot be read" in refused.err and "--force" in refused.err, refused
+    done = two.ok("--promote", "--by-hand", "--force")
+    assert newest in done.out + done.err, done
+    two.world.assert_is(before)
+
+
 def test_a_manifest_after_a_promotion(make_pair, liar):
     """A replaced machine that was suspended while it stored a dump does not store the manifest, so the dump does not count."""
     one, two = dumped_pair(make_pair, liar)
