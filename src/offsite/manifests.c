@@ -91,8 +91,6 @@ enum remote_result manifests_read_pin(const struct transfer *t, const char *worl
     *p = (struct pin){0};
     copy_pin_name(name, world, dump);
     enum remote_result got = transfer_get_text(t, name, PIN_MAX, &text, &why);
-    if (got == REMOTE_MISSING)
-        return REMOTE_OK;
     if (got == REMOTE_LATER || (got == REMOTE_STOPPED && why.cls != ERR_DAMAGED)) {
         err_pass(e, &why);
         return got;

@@ -11,8 +11,8 @@
  * freed. If the manifest is damaged, returns REMOTE_OK with `why`. */
 enum remote_result manifests_read(const struct transfer *t, const char *world, struct copy_dump *d,
                                   struct manifest *m, struct err *why, struct err *e);
-/* Reads the pin of a dump; kind PIN_NONE: there is none. If it cannot be read or verified, returns
- * REMOTE_OK with p->unread. */
+/* Reads the pin of a dump, which was listed. If the pin is missing, or cannot be read or verified,
+ * returns REMOTE_OK with p->unread. */
 enum remote_result manifests_read_pin(const struct transfer *t, const char *world, const char *dump,
                                       struct pin *p, struct err *e);
 

@@ -69,10 +69,12 @@ enum remote_result upload_read(struct upload *u, struct copy_dump *d, struct err
     if (got != REMOTE_OK)
         return got;
     u->unsaved = true;
-    if (!d->manifest) { /* deleted since it was listed */
-        d->bad = false;
-    } else if (d->bad) {
-        d->fails += d->fails < FAILS_MAX;
+    /* Only a list shows that a manifest is gone: a single answer may be wrong, and the files of a
+     * dump without a manifest are deleted. */
+    bool missing = !d->manifest;
+    d->manifest = true;
+    d->fails += d->bad && d->fails < FAILS_MAX;
+    if (d->bad && !(missing && d->fails < FAILS_MAX)) {
         err_step(&why, "the copy of dump %s in the store is not usable", d->name);
         err_hint(&why,
                  "worldkeeper never deletes it: if it is not needed, delete the files "

@@ -371,6 +371,42 @@ def test_many_copies_that_are_not_usable(world_and_liar):
     w.keeper.expect("what is wrong", troubles=lambda t: any("is not usable" in x["what"] for x in t))
 
 
+@pytest.mark.parametrize("ending", [".json", ".pin"])
+def test_one_wrong_answer_deletes_no_copy(world_and_liar, ending):
+    """If the store lists the manifest or the pin of an old copy, but once answers that it is missing, the copy stays, and is
+    known again after the next list."""
+    w = world_and_liar(plain="yes", recipient=None, identity_file=None)
+    w.liar.fault, w.keeper.waits = None, 1000
+    if ending == ".json":  # the last dump of a round is deleted without its pin
+        w.keeper.configure({"retention": {"keep_last": "9"}})
+    w.keeper.start()
+    stored(w.keeper)
+    old = w.keeper.ok("--new-round", "--json")["last"]
+    w.keeper.dump()
+    w.keeper.wait(lambda: [path for path in list(w.liar.objects) if path.endswith(old + ".pin")], "the pin in the store")
+    stored(w.keeper)
+    w.keeper.stop()
+    for name in os.listdir(w.keeper.dumps_dir):
+        if name == "offsite.json" or name.startswith(old):
+            os.remove(os.path.join(w.keeper.dumps_dir, name))
+    before, asked = {path for path in w.liar.objects if old in path}, []
+
+    def once(h):
+        asked.append(h.path)
+        return asked.count(h.path) == 1 and h.path.endswith(old + ending) and (h.refuse(404, "NoSuchKey") or True)
+    w.liar.fault = once
+    w.keeper.set_clock(3 * 86400)  # remains of an upload are deleted after a day
+    w.keeper.start(**w.keeper.shim(clock=w.keeper.clock))
+
+    def read_again():
+        return [path for path in asked if path.endswith(old + ending)][1:] or not before <= set(w.liar.objects)
+    w.keeper.wait(read_again, "the second answer")
+    lists = len([path for path in asked if "list-type" in path])
+    w.keeper.wait(lambda: len([path for path in asked if "list-type" in path]) > lists + 4, "more lists")
+    assert before <= set(w.liar.objects), before - set(w.liar.objects)
+    w.keeper.wait(lambda: w.told()["state"] == "stored" and not w.keeper.status()["troubles"], "everything is known again")
+
+
 @pytest.mark.parametrize("point", OFFSITE_POINTS)
 def test_a_worker_is_killed(world_and_liar, point):
     """A worker that is killed at this point is reported and replaced, again and again, and the copies stay complete."""

@@ -31,8 +31,9 @@ def lost(make_followed, liar):
                 name, _, places = os.path.basename(path).partition(".")
                 number = int(name.split("-")[1])
                 reach[number] = max(reach.get(number, 0), int(places.split(".")[0].split("-")[1]))
-            there = [path for path in list(liar.objects) if path.endswith(".json")]
-            return len(there) == dumps and all(reach.get(int(n.rpartition("-")[2].partition(".")[0]), 0) >= size for n, size in here.items())
+            if len([path for path in list(liar.objects) if path.endswith(".json")]) < dumps:
+                return False
+            return all(reach.get(int(n.rpartition("-")[2].partition(".")[0]), 0) >= size for n, size in here.items())
         wait_for(all_there, "dump and journal are in the store")
         keeper.stop()
         lose_machine(keeper)
