@@ -89,7 +89,8 @@ def campaigns():
     for kind in ("mariadb", "mysql"):
         out.append(Campaign(f"takeover-{kind}", f"two machines and one world, {kind}",
                             f"make takeover-torture TAKEOVER_ROUNDS=10 TAKEOVER_SEED={{seed}} TAKEOVER_STATE= TAKEOVER_SERVERS={kind}",
-                            {"rounds": r"^\w+ (round) \d+:"}, ("rounds", 500)))
+                            {"rounds": r"^\w+ (round) \d+:", "with three moves": r"^\w+ round \d+: (?:[3-9]|\d\d+) (moves),"},
+                            ("rounds", 500)))
     return out
 
 

@@ -31,7 +31,8 @@ SAID = {  # the commands' output
     "kills-mysql": ("seed 7\n50 kills, 1234 changes acknowledged\n", {"kills": 50, "changes": 1234}),
     "changes-mysql": ("20 losses, 19 UP, 7 under other settings, 9 with sessions that held locks; 1.2 s; tables: {}\n",
                       {"losses": 20, "up": 19, "with other settings": 7, "with sessions that held locks": 9}),
-    "takeover-mysql": ("s3 round 1: {'kill': 1}, looked 9 times\netcd round 2: {}\n", {"rounds": 2}),
+    "takeover-mysql": ("s3 round 1: 2 moves, {'kill': 1}, looked 9 times\ns3 round 2: 3 moves, {'three changes': 1}\n"
+                       "etcd round 1: 11 moves, {'three changes': 1}\n", {"rounds": 3, "with three moves": 2}),
 }
 
 

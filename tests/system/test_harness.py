@@ -15,6 +15,7 @@ from wk.audit import AuditedWriters, Writer
 from wk.crash import go_on, wait_stopped
 from wk.server import begin_odd, mysqldump, stock_restore
 from wk.snapshot import diff
+from wk.takeover import Game
 from wk.util import CANARY, CROWDED, Timeout, crowding, session_pids, wait_for, work_of
 from wk.watch import Beside
 from wk.zoo import NAMES
@@ -298,3 +299,34 @@ def test_the_ledger_knows_a_moment_from_a_muddle():
     assert len(lost) == 5 and first == 2.5
     with pytest.raises(AssertionError, match="no moment"):
         writers.cut([[4], [1]])
+
+
+def played(found, **state):
+    """Returns a game after the restore of a dump of its second change, after which `found` is there."""
+    game = Game(None, "x", count=1)
+    game.threads, game.book = [wrote((1, 2), (3, 4), (5, 6), (7, 8))], [book(BOOKS[4])]
+    game.threads[0].book = game.book[0]
+    game.go_back(([book(BOOKS[2])], 0), **state)
+    game.threads[0].told = [(9, 10, "bank", 4, "d")]
+    game.threads[0].acknowledge("bank", 4, "d")
+    game.read = lambda: ([book(found)], [])
+    return game
+
+
+def test_the_torture_knows_where_a_restore_of_an_older_dump_leads():
+    """After such a restore the dump's state counts. Only a reported loss may bring back the world before it, and not once the
+    other machine has the restored one."""
+    restored, before = {**BOOKS[2], 4: "d"}, BOOKS[4]
+    played(restored).audit()
+    assert played(restored).audit_cut(11) == (0, 0) and played(BOOKS[2]).audit_cut(11) == (1, 1)
+    for wrong in (before, {**before, 4: "d"}, BOOKS[2]):
+        with pytest.raises(AssertionError, match="rows wrong"):
+            played(wrong).audit()
+    assert played(before).audit_cut(11) == (0, 0) and played(BOOKS[1]).audit_cut(11) == (3, 1)
+    with pytest.raises(AssertionError, match="no moment"):
+        played({**before, 4: "d"}).audit_cut(11)
+    stored = played(before)
+    stored.past = None
+    with pytest.raises(AssertionError, match="no moment"):
+        stored.audit_cut(11)
+    played(before, unsure=True).audit()

@@ -22,6 +22,7 @@ KINDS = os.environ.get("WK_TAKEOVER_KINDS", "")
 ONLY = os.environ.get("WK_TAKEOVER_ONLY", "").split()  # disturbances, by their names in wk/takeover.py; "": all
 STATE = os.environ.get("WK_TAKEOVER_STATE")
 COMMIT = os.environ.get("WK_TAKEOVER_COMMIT", "")
+COPY_RIGHTS = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER"  # on the schema of a world that is kept loaded
 SEED = os.environ.get("WK_TAKEOVER_SEED") or str(time.time_ns())
 
 
@@ -47,6 +48,7 @@ def make_machine(make_world, make_keeper, make_server, server, tmp):
             "standby": lease if kind == "none" else {**lease, "ttl": f"{TTL}s"}, "ledger xp": LEDGER})
         keeper.configure({"progress": central.settings(keeper, write_back="5s")})
         keeper.server.grant(USER + "@127.0.0.1", world.schema, RIGHTS + ", CREATE VIEW")
+        keeper.server.grant(USER + "@127.0.0.1", f"worldkeeper_warm_{keeper.name}", COPY_RIGHTS)
         made.append(Machine(number, keeper, links))
         return made[-1]
     return make
@@ -96,13 +98,13 @@ def torture(make_machine, base, kind, server):
             while done < ROUNDS:
                 before = rounds.counts.copy()
                 try:
-                    rounds.round()
+                    moves = rounds.round()
                 except AssertionError:
                     kept.add({"violations": 1})
                     raise
                 kept.add(rounds.counts - before)
                 done += 1
-                print(f"{kind} round {done}: {dict(rounds.counts)}, looked {rounds.observer.looks} times, "
+                print(f"{kind} round {done}: {moves} moves, {dict(rounds.counts)}, looked {rounds.observer.looks} times, "
                       f"oldest loss before a fault {max(rounds.ages, default=0):.2f} s", flush=True)
         finally:
             rounds.end()

@@ -3,6 +3,7 @@ can be cut; a game that asks before each write, earns points in a ledger and sav
 and an observer of both sides."""
 import collections
 import contextlib
+import copy
 import json
 import os
 import random
@@ -11,11 +12,12 @@ import shutil
 import threading
 import time
 from signal import SIGCONT, SIGHUP, SIGSTOP
+from typing import NamedTuple
 
 import pymysql
 
 from .audit import AuditedWriters, Writer
-from .keeper import DONE, REFUSED, precise, sanitized
+from .keeper import DONE, NOTHING, REFUSED, precise, sanitized, unix
 from .progress import Store as Progress
 from .segments import Segments
 from .stores import Conditions, Liar
@@ -255,11 +257,24 @@ class Saves(threading.Thread):
         self.join()
 
 
+class Past(NamedTuple):
+    """What the game knew when the restore of an older dump took its world back: see Game.go_back()."""
+    writers: list  # of each writer (book, base, told)
+    total: tuple  # the least and the greatest total before the changes in `earned`
+    earned: list
+
+
 class Game(AuditedWriters):
-    """Writers of rows, and, with a central store, one who earns points and one who saves progress."""
+    """Writers of rows, and, with a central store, one who earns points and one who saves progress.
+
+    A restore of an older dump takes the world back to the state of that dump, and what was played since is gone. As long as
+    the other machine has nothing of the life that begins with it, a promotion there may bring the world before that restore
+    back (`past`), and reports that something is lost. `unsure`: the restore may have failed."""
     saves, asks = None, True
+    past, unsure = None, False
 
     def start(self, machine):
+        self.past, self.unsure = None, False
         self.world = machine.keeper.world
         self.threads = [Asking(self.world, i, f"{self.seed}/{i}/{self.changes}", self.tables, self.pause)
                         for i in range(self.count)]
@@ -269,7 +284,8 @@ class Game(AuditedWriters):
             self.earner, saver = (kind(self.world, self.count, self.seed, self.tables) for kind in (Earner, Saver))
             saver.saves = self.saves
             self.others = [self.earner, saver]
-            [(self.before,)] = self.totals()
+            [(total,)] = self.totals()
+            self.before = total, total
         for writer, book in zip(self.threads, self.book):
             writer.begin(book)
             writer.serial = self.changes + 1
@@ -303,13 +319,79 @@ class Game(AuditedWriters):
         for writer in self.threads + self.others:
             writer.gate.release()
 
+    def moment(self):
+        """Returns what the restore of a dump that is made now brings back, or None if the world differs from what the writers
+        know, because it was lost or another machine took it over. To be called while the game is held."""
+        with contextlib.suppress(pymysql.err.MySQLError):
+            found, twice = self.read()
+            [(total,)] = self.totals() if self.saves else [(0,)]
+            if not twice and not any(w.pending for w in self.threads + self.others) and found == [
+                    {table: {k: v for k, v in rows.items() if v != 0} for table, rows in book.items()} for book in self.book]:
+                return found, total
+        return None
+
+    def go_back(self, moment, unsure=False):
+        """Makes the state of an older dump, which was restored, the world that the audit expects. To be called while the game
+        is held. Asserts that totals are at least those of that dump, and at most those from before the restore: a durable
+        rollup stays as it is."""
+        rows, total = moment
+        self.past, self.unsure = Past([(w.book, w.base, w.told) for w in self.threads], self.before if self.saves else (0, 0),
+                                      self.earner.told if self.saves else []), unsure
+        for n, writer in enumerate(self.threads):
+            self.book[n] = copy.deepcopy(rows[n])
+            writer.begin(self.book[n])
+        if not self.saves:
+            return
+        self.before, self.earner.told = (total, self.past.total[1] + len(self.past.earned)), []
+        if unsure:
+            for writer in self.threads + self.others:
+                writer.ended.set()
+            return
+        [(found,)] = self.totals()
+        assert self.before[0] <= found <= self.before[1], f"the restored total is {found}, not {self.before}"
+        self.before = found, found
+
+    def return_to_past(self):
+        """Expects the world before the restore of the older dump again."""
+        for n, (writer, (book, base, told)) in enumerate(zip(self.threads, self.past.writers)):
+            self.book[n] = writer.book = book
+            writer.base, writer.told, writer.pending = base, told, None
+        if self.saves:
+            self.before, self.earner.told, self.earner.pending = self.past.total, self.past.earned, None
+        self.past = None
+
+    def audit(self):
+        try:
+            super().audit()
+        except AssertionError:
+            if not self.unsure or not self.past:
+                raise
+            self.return_to_past()
+            super().audit()
+
+    def audit_cut(self, killed):
+        try:
+            age, lost = super().audit_cut(killed)
+        except AssertionError:
+            if not self.past:
+                raise
+            self.return_to_past()
+            return super().audit_cut(killed)
+        # Without any later change it may as well be the world before the restore, at the moment of that dump.
+        self.unsure |= lost == sum(len(writer.told) for writer in self.threads)
+        return age, lost
+
     def audit_totals(self, kept_until):
-        """Asserts that what was earned before `kept_until` counts, and nothing twice."""
+        """Asserts that what was earned before `kept_until` counts, and nothing twice. If the restored dump and the world before
+        that restore can both be what is there, the totals of both are possible."""
         if not self.saves:
             return
         [(found,)] = self.totals()
-        least = self.before + sum(told[1] < kept_until for told in self.earner.told)
-        most = self.before + len(self.earner.told) + bool(self.earner.pending)
+        least = self.before[0] + sum(told[1] < kept_until for told in self.earner.told)
+        most = self.before[1] + len(self.earner.told) + bool(self.earner.pending)
+        if self.past and self.unsure:
+            least = min(least, self.past.total[0] + sum(told[1] < kept_until for told in self.past.earned))
+            most = max(most, self.past.total[1] + len(self.past.earned))
         assert least <= found <= most, f"the total is {found}, not {least} to {most}"
         assert not self.saves.wrong, self.saves.wrong[:3]
 
@@ -324,13 +406,14 @@ def kinds_of(etcd, leased):
     """Returns the disturbances that are possible here; the usual ones occur in it more often."""
     return (["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members", "hour", "store", "store",
              "old_disk", "hints", *["commands"] * 4] + ([] if sanitized() else ["clock", "clock"])
-            + (["unstored"] if etcd or not leased else []) + (["peers", "peers"] if etcd and etcd.doors else [])
-            + (["place"] if leased else []))
+            + (["place", "insist", "insist"] if leased else []) + (["unstored"] if etcd or not leased else [])
+            + (["peers", "peers"] if etcd and etcd.doors else []))
 
 
 MOVERS = ["kill", "switch", "hour", "old_disk"]  # most of them change the machine
-STEPS = ["command", "command", "command", "restore", "restore_table", "ddl", "rollup", "write_back", "pause", "reload",
-         "crash"]
+STEPS = ["command", "command", "command", "restore", "restore_table", "restore_older", "restore_older", "ddl", "rollup",
+         "write_back", "pause", "reload", "crash", "demote_force", "new_round"]
+LEASED = ["insist"]  # steps that only a lease makes harmless
 
 
 class Torture:
@@ -348,7 +431,7 @@ class Torture:
         self.game.saves = Saves(central) if central else None
         self.leased = self.game.asks = leased
         self.observer, self.counts, self.ages = Observer(machines), collections.Counter(), []
-        self.presses, self.story, self.paused = [], [], set()
+        self.presses, self.story, self.paused, self.warm = [], [], set(), False
 
     def say(self, *words):
         self.story.append(f"{time.monotonic() - self.began:.2f} " + " ".join(map(str, words)))
@@ -363,12 +446,31 @@ class Torture:
         """Makes one disturbance or, in each second round, as many as change the machine three times."""
         before, far = self.counts["moved"], self.random.random() < 0.5
         self.began, self.story = time.monotonic(), []
+        self.keep_warm(self.random.random() < 0.4)
         for n in range(8 if far else 1):
             self.leg(MOVERS if far and n % 2 and not set(MOVERS) - set(self.kinds) else self.kinds)
             if self.counts["moved"] - before >= 3:
                 break
         self.counts["rounds"] += 1
         self.counts["three changes"] += self.counts["moved"] - before >= 3
+        return self.counts["moved"] - before
+
+    def keep_warm(self, warm):
+        """Makes the standby of this round keep the world loaded, or not; both machines have the setting, because either can be
+        the standby."""
+        self.counts["warm rounds"] += warm
+        for machine in self.machines if warm != self.warm else []:
+            machine.keeper.reload({"standby": {"warm": "yes" if warm else "no"}})
+        self.warm = warm
+
+    def wait_warm(self):
+        """Waits for the copy, but not for long: the standby is cold after a change of a table, for example."""
+        end = time.monotonic() + self.random.choice([0, 10, 10])
+        while self.warm and time.monotonic() < end:
+            if ((self.standby.keeper.status().get("standby") or {}).get("warm") or {}).get("state") == "ready":
+                self.counts["copies ready"] += 1
+                return
+            time.sleep(0.1)
 
     def leg(self, kinds):
         self.presses, self.switched, self.said = [], None, []
@@ -376,6 +478,7 @@ class Torture:
             machine.jumps = (0,)
         self.game.start(self.primary)
         self.game.wait_changes(20)
+        self.wait_warm()
         stored = self.wait_pulled()
         self.disturbed = time.monotonic()
         old = self.primary
@@ -387,7 +490,7 @@ class Torture:
         moved = self.primary is not old
         self.game.stop()
         self.game.world = self.primary.keeper.world
-        self.check(moved, stored)
+        self.check(moved, self.least_kept(stored, old))
         self.counts["legs"] += 1
         self.counts["moved"] += moved
 
@@ -396,10 +499,24 @@ class Torture:
         if self.nothing_fails:
             return False
         handed_over = self.switched is not None and self.switched.rc == DONE
-        promotions = [done for words, done in self.said if words[0] == "--promote" and done.rc != REFUSED]
-        if moved and handed_over and len(promotions) < 2:
+        promotions = [(words, done) for _, words, done in self.said if words[0] == "--promote" and done.rc != REFUSED]
+        # With --force a promotion takes what is there, whatever was handed over, and says so.
+        insisted = self.leased and any("--force" in words for words, _ in promotions)
+        if moved and handed_over and len(promotions) < 2 and not insisted:
             return False
-        return any(done.rc != DONE or '"nothing lost"' not in done.out for done in promotions)
+        return any(done.rc != DONE or '"nothing lost"' not in done.out for _, done in promotions)
+
+    def least_kept(self, stored, old):
+        """Returns the moment before which nothing may be lost: `stored`, at which the standby had all of it. A machine that had
+        the world since, and is promoted with --force without the store, has its dumps, but no journal after them."""
+        for machine, words, done in self.said if self.leased else []:
+            if "--force" not in words or words[0] != "--promote" or not re.search('"recorded": ?false', done.out):
+                continue
+            self.counts["promoted without the store"] += 1
+            if machine is old or any(m is machine and w[0] in ("--demote", "--switch-over") for m, w, _ in self.said):
+                to = re.search('"restored_to": ?"([^"]*)"', done.out)[1]
+                stored = min(stored, unix(to) - 1 - time.time() + time.monotonic())
+        return stored
 
     def check(self, moved, stored):
         try:
@@ -454,6 +571,8 @@ class Torture:
     def words(self, words, lost=False):
         """Returns the command with the options that it needs: a promotion prints JSON, so that the loss that it reports
         can be judged, and it is manual or forced if there is no lease. `lost`: the other machine is lost."""
+        if words == ("--promote", "--force") and self.leased:
+            return (*words, "--json")
         if words != ("--promote",):
             return words
         return ("--promote", "--json", *([] if self.leased else ["--by-hand", *(["--force"] if lost else [])]))
@@ -475,7 +594,7 @@ class Torture:
 
     def do_commands(self):
         for _ in range(self.random.randint(3, 6)):
-            step = self.random.choice(STEPS)
+            step = self.random.choice(STEPS + (LEASED if self.leased else []))
             self.counts[f"step {step}"] += 1
             getattr(self, "step_" + step)(self.random.choice([self.primary, self.primary, self.standby]))
             self.wait_a_while(1)
@@ -495,6 +614,73 @@ class Torture:
 
     def step_command(self, machine):
         self.press(machine, self.random.choice(["--promote", "--demote", "--switch-over", "--dump"]))
+
+    def step_demote_force(self, machine):
+        """Demotes a machine although it is up. What it had not stored is lost, as the next promotion says."""
+        self.press(machine, "--demote", "--force")
+
+    def step_insist(self, machine):
+        """Promotes a machine with --force, which a lease refuses while another machine has it."""
+        self.press(machine, "--promote", "--force")
+
+    def step_new_round(self, machine):
+        """Begins a new round with the tables as they are, so that the world stays what it was."""
+        self.do(machine, "--new-round")
+
+    def step_restore_older(self, _):
+        """Restores a dump of some moments ago, on the machine that had the world when the leg began. The game is held at
+        both moments, so that the oracle knows the state that it expects from then on."""
+        machine, game, held = self.primary, self.game, None
+        if game.past or not game.hold():
+            return
+        try:
+            before = game.moment()
+            dump = self.do(machine, "--dump", "--json") if before else None
+            held = dump and dump.rc == DONE and game.moment() == before and (before, dump.result["name"])
+        finally:
+            game.release()
+        if not held:
+            return
+        between = self.random.choice([None, None, self.step_rollup, self.step_write_back])
+        if between:
+            between(machine)
+        self.wait_a_while(2)
+        if game.hold():
+            try:
+                self.go_back(machine, *held)
+            finally:
+                game.release()
+            if game.past and self.random.random() < 0.7:
+                self.wait_past()
+
+    def go_back(self, machine, moment, dump):
+        changes = sum(len(w.told) for w in self.game.threads)
+        done = self.do(machine, f"--restore={dump}", "--force", "--json")
+        if done.rc == DONE:
+            self.game.go_back(moment)
+            self.lives = done.result["generation"]
+        elif not self.game.moment():  # the outcome is unknown
+            self.game.go_back(moment, True)
+            self.lives = None
+        else:
+            return
+        self.say(changes - sum(len(w.told) for w in self.game.threads), "changes since the leg began are undone, or those after",
+                 dump, "unsure" if self.game.unsure else "")
+        self.counts["went back, unsure" if self.game.unsure else "went back"] += 1
+
+    def wait_past(self):
+        """Waits, but not for long, until the standby has a dump of the restored life. From then on no promotion may bring
+        back the world before that restore."""
+        end = time.monotonic() + 8
+        while self.lives and time.monotonic() < end:
+            newest = (self.standby.keeper.status().get("standby") or {}).get("newest") or ""
+            found = re.search(r"-(\d{6})-\d{8}-", newest)
+            if found and int(found[1]) >= self.lives:
+                self.say("the standby has the restored life")
+                self.counts["went back for good"] += 1
+                self.game.past = None
+                return
+            time.sleep(0.1)
 
     def step_restore(self, machine, *more):
         """Restores a dump that is made now. The game is held meanwhile, so that the restored world is that of this moment: a
@@ -643,6 +829,35 @@ class Torture:
         if self.random.random() < 0.5:
             self.press(self.standby, "--promote", lost=True)
         self.finish_presses()
+
+    def do_insist(self):
+        """Promotes the standby with --force after the primary was lost or has handed over, perhaps while the store does not
+        answer: the operator accepts the loss, which the answer must name."""
+        away = self.random.choice([[], [self.standby], self.machines])
+        doors = [self.store.doors[m.number].fault for m in away]
+        how = self.random.choice(["switch", "kill", "server"])
+        first = self.random.random() < 0.5 and how != "switch"
+        self.say("insist:", how, ", without the store:", [m.number for m in away])
+        for door in doors if first else []:
+            door.away = True
+        self.wait_a_while(2)
+        if how == "switch":
+            self.press(self.primary, "--switch-over")
+            self.wait_a_while(3)
+            if self.random.random() < 0.5:
+                self.finish_presses(self.primary)
+        elif how == "kill":
+            self.primary.keeper.kill9()
+        else:
+            self.primary.lose()
+            self.server_ended = self.primary
+        for door in doors:
+            door.away = True
+        for _ in range(self.random.choice([1, 1, 2])):
+            self.press(self.standby, "--promote", "--force")
+            self.wait_a_while(0.5)
+        self.finish_presses(self.standby)
+        self.wait_a_while(2)
 
     def do_stop(self, whole=True):
         """Stops a machine for longer or shorter than the lease."""
@@ -796,10 +1011,16 @@ class Torture:
             machine, words, process = press
             done = machine.keeper.finish(process)
             self.say("machine", machine.number, *words, "->", done.rc, done.err.strip()[-200:] if done.rc else "")
-            self.counts[f"{words[0]} {done.rc}"] += 1
-            self.said.append((words, done))
+            self.heard(machine, words, done)
             if words[0] == "--switch-over":
                 self.switched = done
+
+    def heard(self, machine, words, done):
+        """Notes the answer to a command for the oracle, and counts it."""
+        self.said.append((machine, words, done))
+        self.counts[" ".join([words[0].partition("=")[0], *(["--force"] if "--force" in words else []), str(done.rc)])] += 1
+        if words[0] == "--promote" and done.rc == DONE:
+            self.counts["promoted warm" if re.search('"warm": ?true', done.out) else "promoted cold"] += 1
 
     def settle(self):
         for machine in self.machines:
@@ -837,13 +1058,16 @@ class Torture:
         if words == ["STANDBY"] * 2:
             done = self.do(self.standby, "--promote")
             if done.rc != DONE and not self.leased:  # the other one has stopped, as it says itself
-                self.do(self.standby, "--promote", lost=True)
+                done = self.do(self.standby, "--promote", lost=True)
+            if done.rc == NOTHING:  # the first dump of a new round is only on the machine that began the round
+                self.counts["began a round alone"] += 1
+                self.do(self.primary, "--promote", lost=True)
         return False
 
     def do(self, machine, *words, lost=False):
         words = self.words(words, lost)
         done = machine.keeper.run(*words)
-        self.said.append((words, done))
+        self.heard(machine, words, done)
         self.say("machine", machine.number, *words, "->", done.rc, done.err.strip()[-300:] if done.rc else "")
         return done
 
