@@ -235,7 +235,8 @@ class Saves(threading.Thread):
 
     def __init__(self, central):
         super().__init__(daemon=True)
-        self.central, self.n, self.newest, self.wrong, self.ended = central, 0, 0, [], threading.Event()
+        self.central, self.n, self.newest, self.number = central, 0, 0, 0
+        self.wrong, self.ended = [], threading.Event()
         self.failed = None
         self.start()
 
@@ -247,10 +248,11 @@ class Saves(threading.Thread):
 
     def look(self):
         while not self.ended.wait(0.05):
-            for _, blob in self.central.blobs().values():
+            for seq, blob in self.central.blobs().values():
                 if int(blob) < self.newest:
-                    self.wrong.append(f"save {int(blob)} replaced save {self.newest}")
-                self.newest = max(self.newest, int(blob))
+                    self.wrong.append(f"save {int(blob)}, number {seq}, replaced save {self.newest}, number {self.number}")
+                else:
+                    self.newest, self.number = int(blob), seq
 
     def stop(self):
         self.ended.set()
@@ -405,7 +407,7 @@ class Game(AuditedWriters):
 def kinds_of(etcd, leased):
     """Returns the disturbances that are possible here; the usual ones occur in it more often."""
     return (["kill", "stop", "stop", "freeze", "links", "links", "late", "switch", "switch", "members", "hour", "store", "store",
-             "old_disk", "hints", *["commands"] * 4] + ([] if sanitized() else ["clock", "clock"])
+             "old_disk", "hints", "life", "life", *["commands"] * 4] + ([] if sanitized() else ["clock", "clock"])
             + (["place", "insist", "insist"] if leased else []) + (["unstored"] if etcd or not leased else [])
             + (["peers", "peers"] if etcd and etcd.doors else []))
 
@@ -632,6 +634,7 @@ class Torture:
         both moments, so that the oracle knows the state that it expects from then on."""
         machine, game, held = self.primary, self.game, None
         if game.past or not game.hold():
+            self.counts["not held"] += 1
             return
         try:
             before = game.moment()
@@ -640,6 +643,7 @@ class Torture:
         finally:
             game.release()
         if not held:
+            self.counts[f"no older dump {bool(before)} {dump and dump.rc}"] += 1
             return
         between = self.random.choice([None, None, self.step_rollup, self.step_write_back])
         if between:
@@ -654,11 +658,16 @@ class Torture:
                 self.wait_past()
 
     def go_back(self, machine, moment, dump):
+        """Restores the dump and, as the answer recommends, ends the sessions of players that were restored. They saved with
+        numbers after that dump's already, so nobody may save in them again."""
         changes = sum(len(w.told) for w in self.game.threads)
         done = self.do(machine, f"--restore={dump}", "--force", "--json")
         if done.rc == DONE:
+            for saver in self.game.others[1:]:
+                saver.ended.set()
             self.game.go_back(moment)
             self.lives = done.result["generation"]
+            self.do(machine, "--write-back", "--unlock")
         elif not self.game.moment():  # the outcome is unknown
             self.game.go_back(moment, True)
             self.lives = None
@@ -858,6 +867,14 @@ class Torture:
             self.wait_a_while(0.5)
         self.finish_presses(self.standby)
         self.wait_a_while(2)
+
+    def do_life(self):
+        """Begins another life of the world, by the restore of an older dump or by a new round. Soon after it, perhaps before
+        anything of it is stored, the primary is lost, hands over, or is demoted by force."""
+        self.random.choice([self.step_restore_older, self.step_restore_older, self.step_new_round])(self.primary)
+        self.wait_a_while(2)
+        ends = [self.do_kill, self.do_switch, self.press_about, lambda: self.step_demote_force(self.primary)]
+        self.random.choice(ends + ([self.do_insist] if self.leased else []))()
 
     def do_stop(self, whole=True):
         """Stops a machine for longer or shorter than the lease."""
