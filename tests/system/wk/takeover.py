@@ -626,8 +626,12 @@ class Torture:
         self.press(machine, "--promote", "--force")
 
     def step_new_round(self, machine):
-        """Begins a new round with the tables as they are, so that the world stays what it was."""
-        self.do(machine, "--new-round")
+        """Begins a new round with the tables as they are, so that the world stays what it was. Nothing else is done until its
+        first dump is stored: before that no other machine can take the round over."""
+        self.finish_presses()
+        done = self.do(machine, "--new-round", "--json")
+        if done.rc == DONE:
+            self.wait_taken(machine, done.result["generation"], 30)
 
     def step_restore_older(self, _):
         """Restores a dump of some moments ago, on the machine that had the world when the leg began. The game is held at
@@ -654,8 +658,10 @@ class Torture:
                 self.go_back(machine, *held)
             finally:
                 game.release()
-            if game.past and self.random.random() < 0.7:
-                self.wait_past()
+            # From then on no promotion may bring back the world before that restore.
+            if game.past and self.restored and self.random.random() < 0.7 and self.wait_taken(machine, self.restored, 8):
+                self.counts["went back for good"] += 1
+                game.past = None
 
     def go_back(self, machine, moment, dump):
         """Restores the dump and, as the answer recommends, ends the sessions of players that were restored. They saved with
@@ -666,30 +672,28 @@ class Torture:
             for saver in self.game.others[1:]:
                 saver.ended.set()
             self.game.go_back(moment)
-            self.lives = done.result["generation"]
+            self.restored = done.result["generation"]
             self.do(machine, "--write-back", "--unlock")
         elif not self.game.moment():  # the outcome is unknown
             self.game.go_back(moment, True)
-            self.lives = None
+            self.restored = None
         else:
             return
         self.say(changes - sum(len(w.told) for w in self.game.threads), "changes since the leg began are undone, or those after",
                  dump, "unsure" if self.game.unsure else "")
         self.counts["went back, unsure" if self.game.unsure else "went back"] += 1
 
-    def wait_past(self):
-        """Waits, but not for long, until the standby has a dump of the restored life. From then on no promotion may bring
-        back the world before that restore."""
-        end = time.monotonic() + 8
-        while self.lives and time.monotonic() < end:
-            newest = (self.standby.keeper.status().get("standby") or {}).get("newest") or ""
+    def wait_taken(self, machine, generation, most):
+        """Waits, but not for long, until the other machine has a dump of this life of the world. Returns whether it has."""
+        end, other = time.monotonic() + most, next(m for m in self.machines if m is not machine)
+        while time.monotonic() < end:
+            newest = (other.keeper.status().get("standby") or {}).get("newest") or ""
             found = re.search(r"-(\d{6})-\d{8}-", newest)
-            if found and int(found[1]) >= self.lives:
-                self.say("the standby has the restored life")
-                self.counts["went back for good"] += 1
-                self.game.past = None
-                return
+            if found and int(found[1]) >= generation:
+                self.say("the other machine has generation", generation)
+                return True
             time.sleep(0.1)
+        return False
 
     def step_restore(self, machine, *more):
         """Restores a dump that is made now. The game is held meanwhile, so that the restored world is that of this moment: a
