@@ -7,7 +7,14 @@
  * for a lock when the lease has ended. A statement that has its locks is not limited: it may take
  * longer than what is left, as the RENAME of thousands of tables does, while the lease is renewed;
  * and half of its effect may be worse than all of it. For this reason max_statement_time is not
- * used. */
+ * used.
+ *
+ * These statements do not ask:
+ * - what changes tables that no player uses: tables that a restore loads, temporary tables
+ * - the renaming of tables by --demote and --switch-over, which takes the world away from the game
+ *   after this machine has stepped back
+ * - table worldkeeper_lease, which shows the lease, also its end
+ * - --init and --new-round, whose lease is checked, if at all, when they begin */
 #ifndef WK_MYSQL_FENCED_H
 #define WK_MYSQL_FENCED_H
 
