@@ -1483,10 +1483,14 @@ def test_a_part_after_a_promotion(make_pair, liar, tmp, kind):
         to_all(one, SIGSTOP)  # the supervisor would end its workers
         ended.callback(to_all, one, SIGCONT)
         two.ok("--promote", *(["--by-hand", "--force"] if kind == "none" else []))
-        parts, at = {path for path in liar.objects if "/segments/" in path}, len(liar.paths)
+
+        def parts():
+            return {path for path in list(liar.objects) if "/segments/" in path}
+        before, at = parts(), len(liar.paths)
         go_on(senders)
-        wait_for(lambda: any("list-type" in path and "dumps" in path for path in liar.paths[at:]), "the sender's next step")
-        assert {path for path in liar.objects if "/segments/" in path} == parts
+        wait_for(lambda: parts() != before or any("list-type" in path and "dumps" in path for path in liar.paths[at:]),
+                 "the sender's next step")
+        assert parts() == before
 
 
 def test_a_part_that_arrives_after_a_promotion(make_pair, liar):
