@@ -56,7 +56,7 @@ struct report {
     struct upload_figures is;
     bool sending;             /* a step is running */
     bool failed;              /* a step has failed since the last report */
-    bool trouble;             /* the last step failed, or something cannot be stored */
+    bool trouble;             /* a step failed and nothing was stored since, or cannot be stored */
     bool away;                /* cause of the trouble: the store does not answer */
     bool fenced;              /* cause: another machine stores the world there, or may do so */
     bool made;                /* copies are made nevertheless; only one item cannot be stored */
@@ -92,6 +92,7 @@ struct child {
     struct report report;
     mono_t looked;
     mono_t figured; /* when the figures were updated */
+    /* after a failed step; 0: no step has failed since the last one that ends_failure() */
     int64_t pause;
     uint64_t hurried, seen; /* value and version of the shared memory when it was read last */
     uint64_t moved;         /* bytes of this transfer so far */
@@ -295,6 +296,26 @@ static int64_t offsite_failed(struct child *c, enum remote_result got, const str
     return c->pause > asked ? c->pause : asked;
 }
 
+/* Returns whether a successful step ends the failure of an earlier one: something was stored,
+ * or nothing waits. Between two attempts, a store that takes nothing can still be listed and
+ * read. */
+static bool ends_failure(const struct upload *u, bool more)
+{
+    bool all = !more && u->figures.known && u->figures.waiting == 0;
+    return all || u->done.name[0] || u->fenced.cls != ERR_NONE;
+}
+
+static void offsite_succeeded(struct child *c)
+{
+    const struct upload *u = &c->u;
+    c->pause = 0;
+    c->report.fenced = u->fenced.cls != ERR_NONE;
+    c->report.why = c->report.fenced ? u->fenced : u->skipped;
+    c->report.trouble = c->report.why.cls != ERR_NONE;
+    c->report.made = !c->report.fenced && !u->unsent;
+    c->report.away = false;
+}
+
 /* Runs one step; returns how long to wait in ms. */
 static int64_t offsite_step(struct child *c)
 {
@@ -307,14 +328,10 @@ static int64_t offsite_step(struct child *c)
         got = record_first(c, &e);
     if (got != REMOTE_OK)
         return offsite_failed(c, got, &e);
-    c->pause = 0;
     const struct upload *u = &c->u;
     c->report.is = u->figures;
-    c->report.fenced = u->fenced.cls != ERR_NONE;
-    c->report.why = c->report.fenced ? u->fenced : u->skipped;
-    c->report.trouble = c->report.why.cls != ERR_NONE;
-    c->report.made = !c->report.fenced && !u->unsent;
-    c->report.away = false;
+    if (c->pause == 0 || ends_failure(u, more))
+        offsite_succeeded(c);
     if (u->unswept.cls != ERR_NONE && !c->unswept)
         log_line(LOG_WARN_, "cannot delete interrupted uploads in the store: %s", u->unswept.text);
     c->unswept = u->unswept.cls != ERR_NONE;

@@ -440,6 +440,32 @@ def test_killed_while_it_deletes(world_and_liar, nth):
     w.all_stored()
 
 
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_store_that_takes_no_journal(make_followed, store, liar, status):
+    """If the store takes nothing of the segment being written, but can be listed and read, one alert opens and stays until the
+    store takes it again."""
+    keeper = make_followed("empty", {"offsite": {**liar.settings(), "recipient": store.recipient}}, BIG)
+    keeper.waits = 100
+    dump_and_follow(keeper)
+    stored(keeper)
+    liar.fault = lambda h: h.command == "PUT" and "/segments/" in h.path and (h.refuse(status, "AccessDenied") or True)
+    keeper.world.sql(BIG[1])
+
+    def alert():
+        return [t for t in keeper.status()["troubles"] if "no new copies are stored" in t["what"]]
+    keeper.wait(alert, "the alert")
+    before = keeper.status()["offsite"]["failed"]
+    for _ in range(20):
+        keeper.wait(lambda: keeper.status()["offsite"]["failed"] > before, "another failure")
+        before = keeper.status()["offsite"]["failed"]
+        assert alert()
+    told = [r for r in keeper.ok("--history", "--json")["records"] if r["kind"] == "offsite" and not r["ok"]]
+    assert len(told) == 1, told
+    liar.fault = None
+    stored(keeper)
+    keeper.wait(lambda: not alert(), "the end of it")
+
+
 def test_parts_that_cannot_be_read_back(make_followed, store, liar):
     """With delete = never, few names are used for a part while the store cannot be read, and the journal is stored afterwards,
     even if the list of unverified parts was longer than its limit."""
