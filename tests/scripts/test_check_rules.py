@@ -18,7 +18,7 @@ def words_set():
     found = {"found", "names"}
     for _, text in sources():
         found |= set(re.findall(r'(?:check_\w+|(?:request_)?ask|excess_words|name_table)\(\s*&?c,(?: l,)?\s*"(\w+)"', text))
-        for three in re.findall(r'own_schema_facts\(c, \w+, \w+, "(\w+)",\s+"(\w+)",\s+"(\w+)"\)', text):
+        for three in re.findall(r'own_schema_facts\(c, \w+, "?\w+"?, "(\w+)",\s+"(\w+)",\s+"(\w+)"\)', text):
             found |= set(three)
         for two in re.findall(r'check_table_size\(\s*c, [^;{]*?"(\w+)", "(\w+)"\)', text):
             found |= set(two)

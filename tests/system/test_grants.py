@@ -63,7 +63,6 @@ def asked_for(keeper):
         c["name"] == "rights" or re.search("GRANT|REVOKE|1419|SUPER", c["text"] + c["hint"]))]
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("parts", WORLDS, ids="+".join)
 @pytest.mark.parametrize("log", [True, False], ids=["log", "no log"])
 def test_one_pipe_is_enough(make_server, make_world, make_keeper, parts, log, tmp):

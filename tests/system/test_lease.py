@@ -714,7 +714,7 @@ def lose_lease(k, job):
     return before
 
 
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("action, point", [(a, p) for a, beginning in ACTIONS.items() for p in fault_points(beginning)])
 def test_nothing_changes_after_the_lease(primary, server, tmp, action, point):
     """An action is stopped at a fault point, loses its lease, and continues: it sends no statement that changes what players
