@@ -20,7 +20,7 @@ from wk.keeper import DONE, REFUSED, ROOT, USER
 from wk.progress import Central, made
 from wk.relay import Relay
 from wk.stores import Conditions, Etcd, LeaseCaller, Liar, program
-from wk.util import session_pids, stands_still, wait_for
+from wk.util import session_pids, thread_states, wait_for
 
 pytestmark = pytest.mark.any_server
 
@@ -722,7 +722,7 @@ def test_nothing_changes_after_the_lease(primary, server, tmp, action, point):
     k, sent = primary, []
     with Relay(server, say=sent.append, path=f"{tmp}/relay") as relay:
         job = k.popen(*prepare(k, relay, action), fault=point + "#1=stop")
-        wait_for(lambda: job.poll() is not None or stands_still(job.pid), "the point, or the end without passing it")
+        wait_for(lambda: job.poll() is not None or set(thread_states(job.pid)) == {"T"}, "the point, or the end without passing it")
         if job.poll() is not None:
             assert k.finish(job).rc == DONE
             return
