@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 
-from wk.server import Server, in_its_words
+from wk.server import Server
 from wk.util import wait_for
 
 import world as game
@@ -56,7 +56,7 @@ class OffSite:
         self.world.sql("DROP TABLE big")
         for table, select in game.rows(self.size).items():
             self.world.sql(f"CREATE TABLE {table} {game.TABLES[table]} ENGINE=MEMORY",
-                           in_its_words(f"INSERT INTO {table} {select}"))
+                           f"INSERT INTO {table} {select}")
 
     def settings(self, store):
         return {**store.settings(), "recipient": self.recipient, "identity_file": self.key}

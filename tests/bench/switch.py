@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import time
 
-from wk.server import Server, in_its_words
+from wk.server import Server
 from wk.util import wait_for
 
 import world as game
@@ -51,7 +51,7 @@ class Switch:
         self.there = Machine(base, size, settings, self.here.world.schema)
         for table, select in game.rows(size).items():
             self.here.world.sql(f"CREATE TABLE {table} {game.TABLES[table]} ENGINE=MEMORY",
-                                in_its_words(f"INSERT INTO {table} {select}"))
+                                f"INSERT INTO {table} {select}")
         self.here.keeper.init()
         self.here.keeper.dump()
         self.here.keeper.start()
